@@ -1,0 +1,1 @@
+"""The field's words as value objects; everything else meets here."""

@@ -1,0 +1,1 @@
+"""The canonical job table: its schema, its validation, its readers, its time splits."""
