@@ -1,0 +1,1 @@
+"""Batch jobs around the domain library: ingest, train, evaluate, promote, retrain, review."""

@@ -1,0 +1,1 @@
+"""The HTTP service that answers schedulers and people."""
