@@ -7,6 +7,8 @@ from predictor.errors import ArgumentError
 
 _CLOCK = re.compile(r"(?:(?P<days>\d+)-)?(?P<clock>\d+(?::\d+){0,2}(?:\.\d+)?)")
 _COMPACT = re.compile(r"(?P<value>\d+(?:\.\d+)?)(?P<unit>[smhdw])")
+_SIZE = re.compile(r"(?P<value>\d+(?:\.\d+)?)(?P<unit>[KMGTPE]?)(?:i?B)?", re.IGNORECASE)
+_UNIT_MIB = {"": 1.0, "K": 2.0**-10, "M": 1.0, "G": 2.0**10, "T": 2.0**20, "P": 2.0**30, "E": 2.0**40}
 _UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
@@ -45,8 +47,32 @@ def parse_span_s(text: str) -> float:
     """
     match = _COMPACT.fullmatch(text.strip().lower())
     if match is None or float(match["value"]) <= 0:
-        raise ArgumentError(f"'{text}' is not a span of time; write a number and one of s, m, h, d, w, such as 7d")
+        raise ArgumentError(
+            f"'{text}' is not a span of time; write a number and one of s, m, h, d, w, such as 7d"
+        )
     return float(match["value"]) * _UNIT_S[match["unit"]]
+
+
+def parse_size_mib(text: str, *, bare_unit: str = "M") -> float:
+    """Parse a size with a binary suffix (``4G``, ``62.50G``, ``4468K``, ``1TiB``) into MiB.
+
+    Args:
+        bare_unit: the suffix to assume where there is none; ``B`` reads bare numbers as bytes.
+
+    Raises:
+        ArgumentError: the text is no size.
+
+    Examples:
+        >>> parse_size_mib("62.50G"), parse_size_mib("4096K"), parse_size_mib("1048576", bare_unit="B")
+        (64000.0, 4.0, 1.0)
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise ArgumentError(f"'{text}' is not a size; write a number and one of K, M, G, T, P, such as 16G")
+    unit = match["unit"].upper()
+    if not unit and bare_unit == "B":
+        return float(match["value"]) / 2.0**20
+    return float(match["value"]) * _UNIT_MIB[unit or bare_unit]
 
 
 def format_duration(duration_s: float) -> str:

@@ -6,8 +6,10 @@ says at which moment of a job's life a column is known; features may use SUBMIT 
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from predictor.errors import SchemaError
@@ -65,7 +67,9 @@ def _number(
 
 
 def _time(name: str, meaning: str, known_at: KnownAt, *, nullable: bool = True) -> Column:
-    return Column(name=name, type=ColumnType.TIME, known_at=known_at, meaning=meaning, unit="UTC", nullable=nullable)
+    return Column(
+        name=name, type=ColumnType.TIME, known_at=known_at, meaning=meaning, unit="UTC", nullable=nullable
+    )
 
 
 def _flag(name: str, meaning: str) -> Column:
@@ -74,8 +78,8 @@ def _flag(name: str, meaning: str) -> Column:
 
 JOB_TABLE: tuple[Column, ...] = (
     # identity
-    _text("job_id", "identifier within the cluster; array tasks as 123_4, heterogeneous parts as 123+0", nullable=False),
-    _number("attempt", "count", "0 for the first run of the id, 1 for the run after a requeue, ...", nullable=False),
+    _text("job_id", "identifier within the cluster; array tasks as 123_4, parts as 123+0", nullable=False),
+    _number("attempt", "count", "0 for the first run of the id, 1 for that after a requeue", nullable=False),
     _text("cluster", "cluster that the job was submitted to"),
     _text("user", "who submitted it (name, number or keyed hash)"),
     _text("account", "account, project, group or team that pays"),
@@ -143,38 +147,52 @@ COLUMNS: dict[str, Column] = {column.name: column for column in JOB_TABLE}
 REQUIRED_COLUMNS: tuple[str, ...] = tuple(column.name for column in JOB_TABLE if not column.nullable)
 
 
-def empty_column(column: Column, rows: int) -> "pd.Series[str]":
-    """Return a column of missing values with the dtype of the schema."""
-    return pd.Series([None] * rows, dtype=column.type.value)
+def empty_column(rows: int, kind: ColumnType = ColumnType.TEXT) -> "pd.Series[Any]":
+    """Return a column of missing values with the dtype of the schema (which sets the element type)."""
+    return pd.Series([None] * rows, dtype=object).astype(kind.value)
 
 
 def conform(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the frame with all canonical columns, in order and with the dtypes of the schema.
 
-    Missing nullable columns are added as missing values; no value is changed.
+    Missing nullable columns are added as missing values; no value is changed. The rows are numbered anew.
 
     Raises:
         SchemaError: names every unknown column, every absent required one and every column whose
             values cannot be of the schema's type, all at once.
     """
     faults = [f"unknown column '{name}'" for name in frame.columns if name not in COLUMNS]
-    faults += [f"required column '{name}' is absent" for name in REQUIRED_COLUMNS if name not in frame.columns]
+    faults += [
+        f"required column '{name}' is absent" for name in REQUIRED_COLUMNS if name not in frame.columns
+    ]
     series: dict[str, object] = {}
     for column in JOB_TABLE:
         if column.name not in frame.columns:
-            series[column.name] = pd.Series(np.nan, index=frame.index).astype(object).astype(column.type.value) \
-                if column.type is ColumnType.NUMBER else pd.Series([None] * len(frame), index=frame.index, dtype=column.type.value)
+            series[column.name] = empty_column(len(frame), column.type)
             continue
         try:
-            series[column.name] = frame[column.name].astype(column.type.value)
+            series[column.name] = _as_type(frame[column.name], column.type)
         except (TypeError, ValueError) as error:
             faults.append(f"column '{column.name}' must be {column.type.value}: {error}")
     if faults:
-        raise SchemaError(f"the table does not conform to the canonical job table ({len(faults)} faults)", faults=faults)
-    return pd.DataFrame(series, index=frame.index)
+        raise SchemaError(
+            f"the table does not conform to the canonical job table ({len(faults)} faults)", faults=faults
+        )
+    return pd.DataFrame(series)
 
 
-def seconds(times: "pd.Series[pd.Timestamp]") -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+def _as_type(values: "pd.Series[Any]", kind: ColumnType) -> "pd.Series[Any]":
+    values = values.reset_index(drop=True)
+    if kind is ColumnType.TIME and values.notna().any() and not pd.api.types.is_datetime64_any_dtype(values):
+        raise TypeError(f"its type is {values.dtype}; parse the times first")
+    if kind is ColumnType.TIME and pd.api.types.is_datetime64_dtype(values):
+        raise TypeError("its times have no zone; localise them first")
+    if values.dtype == object or values.notna().any():
+        return values.astype(kind.value)
+    return empty_column(len(values), kind)
+
+
+def seconds(times: "pd.Series[pd.Timestamp]") -> npt.NDArray[np.float64]:
     """Return UTC epoch seconds as float64, NaN where the time is missing."""
     micros = times.astype("datetime64[us, UTC]")
     values = micros.astype("int64").to_numpy().astype(np.float64) / 1e6

@@ -1,0 +1,136 @@
+"""This module is the command ``predictor ingest``: scheduler logs in, a canonical job table out."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from pipelines.ingest import FileAccount, IngestReport, ingest
+from predictor.data.sources.base import ReadOptions
+from predictor.data.sources.column_map import read_column_map
+from predictor.data.sources.registry import AUTO, readers
+from predictor.data.sources.times import parse_zone
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+EXAMPLES = """
+Examples:
+
+  predictor ingest jobs.psv --format sacct --tz Europe/Berlin --out jobs.parquet
+
+  sacct -a -D -S 2026-01-01 --json > jobs.json;  predictor ingest jobs.json --out jobs.parquet
+
+  predictor ingest old.log --fields JobID,User,Submit,Start,End,State --delimiter '|' --out jobs.parquet
+
+  predictor ingest 2025-*.csv.gz --map site.toml --cluster alpha --out jobs.parquet --json
+"""
+_ESCAPES = {"\\t": "\t", "tab": "\t", "\\x1f": "\x1f", "\\x1e": "\x1e"}
+
+
+@app.command(epilog=EXAMPLES)
+def ingest_logs(
+    *,
+    files: Annotated[list[Path], typer.Argument(help="Logs: plain, .gz, or .tar.gz with several logs.")],
+    out: Annotated[Path, typer.Option(help="The canonical table to write (Parquet).")],
+    format_name: Annotated[
+        str,
+        typer.Option(
+            "--format", help=f"{AUTO} looks at the content. One of: {AUTO}, {', '.join(readers())}."
+        ),
+    ] = AUTO,
+    map_file: Annotated[
+        Path | None, typer.Option("--map", help="TOML that maps the columns of a CSV or Parquet table.")
+    ] = None,
+    tz: Annotated[
+        str, typer.Option(help="Zone of times that carry no offset, such as Europe/Berlin.")
+    ] = "UTC",
+    delimiter: Annotated[
+        str | None, typer.Option(help="Field delimiter; '\\x1f' and 'tab' are understood.")
+    ] = None,
+    fields: Annotated[
+        str | None, typer.Option(help="Field names, in order, of a sacct log without header.")
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="Name for the cluster column; wins over the log's.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Read scheduler logs into the canonical job table.
+
+    Rows with faults are never repaired and never lost: they go to OUT.quarantine.parquet with their
+    reasons. The exit code is 0 also then; it is 2 where a file is empty or of another format.
+    """
+    parse_zone(tz)
+    options = ReadOptions(
+        zone=tz,
+        delimiter=None if delimiter is None else _ESCAPES.get(delimiter, delimiter),
+        fields=tuple(name for name in (fields or "").split(",") if name.strip()),
+        column_map=None if map_file is None else read_column_map(map_file),
+        cluster=cluster,
+    )
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("reading"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+        TextColumn("{task.description}"), console=console, transient=True,
+    ) as bar:  # fmt: skip
+        task = bar.add_task("", total=len(files))
+        report = ingest(
+            files, out, format_name=format_name, options=options,
+            progress=lambda name: bar.update(task, advance=1, description=name),
+        )  # fmt: skip
+    if as_json:
+        typer.echo(json.dumps(_plain(report), indent=2))
+    else:
+        _show(report, Console())
+
+
+def _plain(report: IngestReport) -> dict[str, object]:
+    return {
+        "table": str(report.table),
+        "quarantine": None if report.quarantine is None else str(report.quarantine),
+        "kept": report.kept,
+        "quarantined": report.quarantined,
+        "files": [asdict(account) for account in report.files],
+        "skipped": list(report.skipped),
+        "sources": dict(report.sources),
+    }
+
+
+def _show(report: IngestReport, console: Console) -> None:
+    table = Table(title=f"{report.kept:,} jobs in {report.table}")
+    for title in ("file", "format"):
+        table.add_column(title, overflow="fold")
+    for title in ("read", "merged", "dropped", "quarantined", "kept"):
+        table.add_column(title, justify="right")
+    table.add_column("reasons and notes", overflow="fold")
+    for account in report.files:
+        table.add_row(
+            account.name, account.format, f"{account.read:,}", f"{sum(account.merged.values()):,}",
+            f"{sum(account.dropped.values()):,}", f"{account.quarantined + account.unreadable:,}",
+            f"{account.kept:,}", _reasons(account),
+        )  # fmt: skip
+    console.print(table)
+    for message in report.skipped:
+        console.print(f"[yellow]skipped[/yellow] {message}", highlight=False)
+    if report.quarantine is not None:
+        console.print(
+            f"[bold red]{report.quarantined:,} records were refused[/bold red]; "
+            f"they lie with their reasons in {report.quarantine}",
+            highlight=False,
+        )
+
+
+def _reasons(account: FileAccount) -> str:
+    parts = [
+        f"{reason} {count:,}"
+        for counts in (account.merged, account.dropped)
+        for reason, count in counts.items()
+    ]
+    parts += [f"[red]{reason} {count:,}[/red]" for reason, count in account.reasons.items()]
+    parts += [f"[dim]{note} {count:,}[/dim]" for note, count in account.notes.items()]
+    return "\n".join(parts)

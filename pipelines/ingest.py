@@ -1,0 +1,220 @@
+"""This module turns log files into one canonical job table and accounts for every record."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from predictor.data.faults import count_rows
+from predictor.data.schema import conform
+from predictor.data.sources.base import Reader, ReadOptions, ReadResult
+from predictor.data.sources.logfile import LogFile, open_logs
+from predictor.data.sources.registry import AUTO, find_reader, recognise
+from predictor.data.table import SCHEMA_VERSION, write_parquet, write_table
+from predictor.data.validate import validate
+from predictor.errors import EmptyInputError, FormatError, InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileAccount:
+    """What became of the records of one log.
+
+    ``read == merged + dropped + quarantined + kept`` holds; unreadable records count as quarantined.
+    """
+
+    name: str
+    format: str
+    read: int
+    kept: int
+    merged: Mapping[str, int] = field(default_factory=dict)
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    unreadable: int = 0
+    quarantined: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    notes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestReport:
+    """What an ingest did.
+
+    Attributes:
+        table: the canonical table written.
+        quarantine: the table of refused records, None where there are none.
+        files: one account per log, archive members included.
+        skipped: members of archives that are no job logs, with the reason.
+        sources: SHA-256 of each file that was read, by name.
+    """
+
+    table: Path
+    quarantine: Path | None
+    files: Sequence[FileAccount]
+    skipped: Sequence[str]
+    sources: Mapping[str, str]
+
+    @property
+    def kept(self) -> int:
+        """Count of rows in the table."""
+        return sum(account.kept for account in self.files)
+
+    @property
+    def quarantined(self) -> int:
+        """Count of records in the quarantine."""
+        return sum(account.quarantined + account.unreadable for account in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    log: LogFile
+    reader: Reader
+    result: ReadResult
+
+
+def ingest(
+    paths: Sequence[Path],
+    out: Path,
+    *,
+    format_name: str = AUTO,
+    options: ReadOptions | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> IngestReport:
+    """Read logs, validate their rows, and write the good ones to ``out``, sorted by time of submission.
+
+    Refused records go to ``OUT.quarantine.parquet`` with their reasons; nothing is lost.
+
+    Args:
+        progress: called with a file's name when it has been read.
+
+    Raises:
+        InputError: one or more files cannot be used; the faults of all files are listed.
+    """
+    if not paths:
+        raise EmptyInputError("no file was given; name at least one log")
+    options = options or ReadOptions()
+    reader = None if format_name == AUTO else find_reader(format_name)
+    if reader is None and options.column_map is not None:
+        reader = find_reader("csv")
+    reads, skipped, sources = _read_all(paths, reader, options, progress)
+    frame = pd.concat([read.result.frame for read in reads], ignore_index=True)
+    origin = pd.Series(
+        [at for at, read in enumerate(reads) for _ in range(len(read.result.frame))], dtype="int64"
+    )
+    files, clean, refused = _validate(reads, frame, origin)
+    write_table(clean, out, _metadata(files, sources))
+    quarantine = out.with_name(f"{out.stem}.quarantine.parquet")
+    if len(refused):
+        write_parquet(refused, quarantine, {"schema_version": SCHEMA_VERSION})
+    else:
+        quarantine.unlink(missing_ok=True)
+    return IngestReport(
+        table=out,
+        quarantine=quarantine if len(refused) else None,
+        files=files,
+        skipped=skipped,
+        sources=sources,
+    )
+
+
+def _read_all(
+    paths: Sequence[Path], reader: Reader | None, options: ReadOptions, progress: Callable[[str], None]
+) -> tuple[list[_Read], list[str], dict[str, str]]:
+    reads: list[_Read] = []
+    skipped: list[str] = []
+    faults: list[InputError] = []
+    sources: dict[str, str] = {}
+    for path in paths:
+        try:
+            logs = open_logs(path)
+            sources[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+            good, bad = _read_logs(logs, reader, options)
+        except InputError as error:
+            faults.append(error)
+            continue
+        reads += good
+        if good and len(logs) > 1:
+            skipped += [error.message for error in bad]
+        else:
+            faults += bad
+        progress(path.name)
+    if len(faults) == 1:
+        raise faults[0]
+    if faults:
+        kind = EmptyInputError if all(isinstance(error, EmptyInputError) for error in faults) else FormatError
+        raise kind(
+            f"{len(faults)} files cannot be read; nothing was written",
+            faults=[str(error) for error in faults],
+        )
+    return reads, skipped, sources
+
+
+def _read_logs(
+    logs: Sequence[LogFile], reader: Reader | None, options: ReadOptions
+) -> tuple[list[_Read], list[InputError]]:
+    good: list[_Read] = []
+    bad: list[InputError] = []
+    for log in logs:
+        try:
+            chosen = reader or recognise(log)
+            good.append(_Read(log=log, reader=chosen, result=chosen.read(log, options)))
+        except InputError as error:
+            bad.append(error)
+    return good, bad
+
+
+def _validate(
+    reads: Sequence[_Read], frame: pd.DataFrame, origin: "pd.Series[int]"
+) -> tuple[list[FileAccount], pd.DataFrame, pd.DataFrame]:
+    """Validate all files' rows together, since copies of a job may lie in several files."""
+    checked = validate(frame)
+    files = []
+    for at, read in enumerate(reads):
+        result = read.result
+        mine = (origin == at).to_numpy()
+        reasons = Counter(result.unreadable["reason"].str.split(";").explode().dropna().to_list())
+        reasons.update(count_rows(checked.faults, mine))
+        files.append(
+            FileAccount(
+                name=read.log.name, format=read.reader.name, read=result.rows_read,
+                kept=int(checked.is_clean[mine].sum()), merged=result.merged,
+                dropped=dict(Counter(result.dropped) + Counter(count_rows(checked.drops, mine))),
+                unreadable=len(result.unreadable), quarantined=int(checked.is_faulty[mine].sum()),
+                reasons=dict(reasons),
+                notes=dict(Counter(result.notes) + Counter(count_rows(checked.notes, mine))),
+            )
+        )  # fmt: skip
+    clean = checked.clean.sort_values("submitted_at", kind="stable", ignore_index=True)
+    return files, clean, _refused(reads, checked.quarantined)
+
+
+def _refused(reads: Sequence[_Read], quarantined: pd.DataFrame) -> pd.DataFrame:
+    """Join the rows that failed validation and the records that could not be read into one table."""
+    parts = [quarantined.assign(line=pd.array([None] * len(quarantined), dtype="Int64"))]
+    for read in reads:
+        lost = read.result.unreadable
+        if len(lost):
+            empty = conform(pd.DataFrame(columns=["job_id", "attempt", "submitted_at", "state"])).reindex(
+                lost.index
+            )
+            parts.append(
+                empty.assign(
+                    source=read.reader.name, line=lost["line"].astype("Int64"), fault_codes=lost["reason"],
+                    fault_text="the record could not be read: " + lost["text"],
+                )
+            )  # fmt: skip
+    return pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
+
+
+def _metadata(files: Sequence[FileAccount], sources: Mapping[str, str]) -> dict[str, str]:
+    totals = {
+        "read": sum(account.read for account in files),
+        "kept": sum(account.kept for account in files),
+        "quarantined": sum(account.quarantined + account.unreadable for account in files),
+    }
+    return {
+        "sources": json.dumps(dict(sources), sort_keys=True),
+        "row_counts": json.dumps(totals, sort_keys=True),
+    }
