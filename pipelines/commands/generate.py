@@ -8,7 +8,6 @@ import typer
 
 from predictor.data.sacct_writer import write_sacct
 from predictor.data.synthetic import SyntheticLog, WorkloadSpec, generate
-from predictor.data.table import write_parquet, write_table
 from predictor.errors import ArgumentError
 
 _HELP = """Write a synthetic job log whose true duration distributions are known.
@@ -48,9 +47,9 @@ def main(
     spec = WorkloadSpec(jobs=jobs, days=days, users=users, censoring=censoring, random_state=seed)
     log = generate(spec)
     if out is not None:
-        write_table(log.frame, out, {"source": "synthetic", "random_state": str(seed)})
+        log.frame.to_parquet(out, index=False)
     if truth is not None:
-        write_parquet(log.truth.to_frame(), truth, {"source": "synthetic", "random_state": str(seed)})
+        log.truth.to_frame().to_parquet(truth, index=False)
     if sacct is not None:
         write_sacct(log.frame, sacct)
     typer.echo(_summary(log, targets, as_json=as_json))
