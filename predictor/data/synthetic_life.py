@@ -67,7 +67,7 @@ def live(
     )  # fmt: skip
     wait_s = _draw_waits_s(spec, population, requests, rng)
     started_s = requests.submitted_s + wait_s
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):  # a hazard of zero, or next to it, never strikes
         clocks_s = rng.standard_exponential(hazards.shape) / hazards
     clocks_s = np.maximum(np.floor(clocks_s), 1.0)
     enforced = spec.censoring & np.isfinite(requests.walltime_s)
