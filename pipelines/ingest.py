@@ -4,15 +4,16 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pandas as pd
 
 from predictor.data.faults import count_rows
-from predictor.data.schema import conform
-from predictor.data.sources.base import Reader, ReadOptions, ReadResult
+from predictor.data.schema import empty_table
+from predictor.data.sources.base import Reader, ReadOptions, ReadResult, unreadable_rows
 from predictor.data.sources.logfile import LogFile, open_logs
+from predictor.data.sources.pai import PaiReader, is_companion, table_of
 from predictor.data.sources.registry import AUTO, find_reader, recognise
 from predictor.data.table import SCHEMA_VERSION, write_parquet, write_table
 from predictor.data.validate import validate
@@ -47,7 +48,7 @@ class IngestReport:
         quarantine: the table of refused records, None where there are none.
         files: one account per log, archive members included.
         skipped: members of archives that are no job logs, with the reason.
-        sources: SHA-256 of each file that was read, by name.
+        sources: SHA-256 of each file that was read, by path.
     """
 
     table: Path
@@ -122,33 +123,43 @@ def ingest(
 def _read_all(
     paths: Sequence[Path], reader: Reader | None, options: ReadOptions, progress: Callable[[str], None]
 ) -> tuple[list[_Read], list[str], dict[str, str]]:
-    reads: list[_Read] = []
-    skipped: list[str] = []
+    opened: list[list[LogFile]] = []
     faults: list[InputError] = []
     sources: dict[str, str] = {}
     for path in paths:
         try:
-            logs = open_logs(path)
-            sources[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
-            good, bad = _read_logs(logs, reader, options)
+            opened.append(open_logs(path))
+            sources[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
         except InputError as error:
             faults.append(error)
-            continue
+    options = replace(options, companions=_companions(opened, reader))
+    reads: list[_Read] = []
+    skipped: list[str] = []
+    for logs in opened:
+        good, bad = _read_logs(logs, reader, options)
         reads += good
         if good and len(logs) > 1:
             skipped += [error.message for error in bad]
         else:
             faults += bad
-        progress(path.name)
+        progress(logs[0].name.split(":", 1)[0])
     if len(faults) == 1:
         raise faults[0]
     if faults:
         kind = EmptyInputError if all(isinstance(error, EmptyInputError) for error in faults) else FormatError
-        raise kind(
-            f"{len(faults)} files cannot be read; nothing was written",
-            faults=[str(error) for error in faults],
-        )
+        told = [str(error) for error in faults]
+        raise kind(f"{len(faults)} files cannot be read; nothing was written", faults=told)
     return reads, skipped, sources
+
+
+def _companions(opened: Sequence[Sequence[LogFile]], reader: Reader | None) -> tuple[LogFile, ...]:
+    """Return the tables that belong to another one, if that one is there too."""
+    if reader is not None and not isinstance(reader, PaiReader):
+        return ()
+    logs = [log for logs in opened for log in logs]
+    if not any(table_of(log) == "task" for log in logs):
+        return ()
+    return tuple(log for log in logs if is_companion(log))
 
 
 def _read_logs(
@@ -159,10 +170,22 @@ def _read_logs(
     for log in logs:
         try:
             chosen = reader or recognise(log)
-            good.append(_Read(log=log, reader=chosen, result=chosen.read(log, options)))
+            if any(log is companion for companion in options.companions):
+                result = _joined(log)
+            else:
+                result = chosen.read(log, options)
+            good.append(_Read(log=log, reader=chosen, result=result))
         except InputError as error:
             bad.append(error)
     return good, bad
+
+
+def _joined(log: LogFile) -> ReadResult:
+    """Account for the records of a table that went into the rows of another one."""
+    count = sum(1 for line in log.text().split("\n") if line.strip())
+    return ReadResult(
+        frame=empty_table(), rows_read=count, merged={"joined": count}, unreadable=unreadable_rows([], [], [])
+    )
 
 
 def _validate(
@@ -196,9 +219,7 @@ def _refused(reads: Sequence[_Read], quarantined: pd.DataFrame) -> pd.DataFrame:
     for read in reads:
         lost = read.result.unreadable
         if len(lost):
-            empty = conform(pd.DataFrame(columns=["job_id", "attempt", "submitted_at", "state"])).reindex(
-                lost.index
-            )
+            empty = empty_table().reindex(lost.index)
             parts.append(
                 empty.assign(
                     source=read.reader.name, line=lost["line"].astype("Int64"), fault_codes=lost["reason"],

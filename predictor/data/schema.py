@@ -152,6 +152,11 @@ def empty_column(rows: int, kind: ColumnType = ColumnType.TEXT) -> "pd.Series[An
     return pd.Series([None] * rows, dtype=object).astype(kind.value)
 
 
+def empty_table() -> pd.DataFrame:
+    """Return a canonical table without rows."""
+    return pd.DataFrame({column.name: empty_column(0, column.type) for column in JOB_TABLE})
+
+
 def conform(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the frame with all canonical columns, in order and with the dtypes of the schema.
 

@@ -8,9 +8,15 @@ from types import MappingProxyType
 from predictor.data.sources.base import Reader
 from predictor.data.sources.column_map import parse_column_map
 from predictor.data.sources.drac import DracReader
+from predictor.data.sources.jobcomp import JobcompReader
 from predictor.data.sources.logfile import LogFile
 from predictor.data.sources.mapped import MappedReader
+from predictor.data.sources.mlperf import MlperfReader
+from predictor.data.sources.pai import PaiReader
+from predictor.data.sources.philly_json import PhillyJsonReader
 from predictor.data.sources.sacct import SacctReader
+from predictor.data.sources.sacct_json import SacctJsonReader
+from predictor.data.sources.slurmdbd import SlurmdbdReader
 from predictor.data.sources.swf import SwfReader
 from predictor.errors import ArgumentError, EmptyInputError, FormatError
 
@@ -22,11 +28,11 @@ BUILT_IN_MAPS = ("acme", "crux", "dlrm", "eagle", "helios", "openb", "philly")
 def readers() -> Mapping[str, Reader]:
     """Return all readers by name, in the order in which they are tried on a file of unknown format."""
     maps = files("predictor.data.sources") / "maps"
-    found: list[Reader] = [DracReader()]
+    found: list[Reader] = [DracReader(), SlurmdbdReader(), MlperfReader()]
     for name in BUILT_IN_MAPS:
         text = (maps / f"{name}.toml").read_text(encoding="utf-8")
         found.append(MappedReader(name=name, column_map=parse_column_map(text, f"{name}.toml")))
-    found += [SacctReader(), SwfReader()]
+    found += [SacctJsonReader(), JobcompReader(), PhillyJsonReader(), SacctReader(), SwfReader(), PaiReader()]
     found += [MappedReader(name="csv", column_map=None), MappedReader(name="parquet", column_map=None)]
     return MappingProxyType({reader.name: reader for reader in found})
 
