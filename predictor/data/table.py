@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from predictor.data.schema import JOB_TABLE, conform, seconds
+from predictor.data.schema import JOB_TABLE, ColumnType, conform, seconds
 from predictor.errors import EmptyInputError, FormatError
 
 SCHEMA_VERSION = "1"
@@ -50,9 +51,9 @@ def write_table(frame: pd.DataFrame, path: Path, metadata: Mapping[str, str] | N
 
 def write_parquet(frame: pd.DataFrame, path: Path, metadata: Mapping[str, str]) -> None:
     """Write any frame as Parquet with key-value metadata, atomically."""
-    table = pa.Table.from_pandas(frame, preserve_index=False)
+    table = pa.table({str(name): _to_arrow(frame[name]) for name in frame.columns})
     extra = {_PREFIX + key.encode(): value.encode() for key, value in metadata.items()}
-    table = table.replace_schema_metadata({**(table.schema.metadata or {}), **extra})
+    table = table.replace_schema_metadata(extra)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)
@@ -62,6 +63,14 @@ def write_parquet(frame: pd.DataFrame, path: Path, metadata: Mapping[str, str]) 
         Path(temporary).replace(path)
     finally:
         Path(temporary).unlink(missing_ok=True)
+
+
+def _to_arrow(values: "pd.Series[Any]") -> pa.Array:
+    """Convert a column; times go through UTC without zone, as pyarrow's own way is deprecated by pandas."""
+    if isinstance(values.dtype, pd.DatetimeTZDtype):
+        naive = values.dt.tz_convert("UTC").dt.tz_localize(None).astype("datetime64[us]")
+        return pa.array(naive.to_numpy(), type=pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+    return pa.array(values, from_pandas=True)
 
 
 def read_metadata(path: Path) -> dict[str, str]:
@@ -83,7 +92,10 @@ def fingerprint(frame: pd.DataFrame) -> str:
     digest = hashlib.sha256(SCHEMA_VERSION.encode())
     for column in JOB_TABLE:
         digest.update(column.name.encode())
-        digest.update(pd.util.hash_pandas_object(table[column.name], index=False).to_numpy().tobytes())
+        values = table[column.name]
+        if column.type is ColumnType.TIME:
+            values = values.dt.tz_convert(None)
+        digest.update(pd.util.hash_pandas_object(values, index=False).to_numpy().tobytes())
     return digest.hexdigest()
 
 

@@ -8,10 +8,8 @@ import pandas as pd
 from predictor.data.faults import Mask, RowFaults
 from predictor.data.schema import ColumnType, conform, empty_column
 from predictor.data.sources.base import ReadOptions, ReadResult, unreadable_rows
-from predictor.data.sources.times import ABSENT, UTC_DTYPE, parse_times
+from predictor.data.sources.times import ABSENT_TEXTS, UTC_DTYPE, parse_times
 from predictor.errors import ArgumentError
-
-NO_NUMBER = tuple(text for text in ABSENT if text != "0")
 
 
 def map_distinct(texts: "pd.Series[str]", parse: Callable[[str], float]) -> "pd.Series[float]":
@@ -56,7 +54,9 @@ class RawRecords:
                 values = values.fillna(self.text(field, absent))
         return values
 
-    def number(self, field: str, scale: float = 1.0, absent: Iterable[str] = NO_NUMBER) -> "pd.Series[float]":
+    def number(
+        self, field: str, scale: float = 1.0, absent: Iterable[str] = ABSENT_TEXTS
+    ) -> "pd.Series[float]":
         """Return a field as numbers; any of ``absent`` is missing."""
         texts = self.text(field, absent)
         values = pd.to_numeric(texts, errors="coerce").astype("float64")
@@ -64,7 +64,7 @@ class RawRecords:
         return values * scale
 
     def parsed(
-        self, field: str, parse: Callable[[str], float], absent: Iterable[str] = NO_NUMBER
+        self, field: str, parse: Callable[[str], float], absent: Iterable[str] = ABSENT_TEXTS
     ) -> "pd.Series[float]":
         """Return a field through a parser of one text; the parser raises ArgumentError or ValueError."""
         texts = self.text(field, absent)

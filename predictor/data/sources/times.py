@@ -10,10 +10,12 @@ import pandas as pd
 
 from predictor.errors import ArgumentError
 
-ABSENT = ("", "Unknown", "None", "NONE", "NULL", "null", "N/A", "NaN", "nan", "-", "0")
+ABSENT_TEXTS = ("", "Unknown", "None", "NONE", "NULL", "null", "N/A", "NaN", "nan", "-")
+ABSENT = (*ABSENT_TEXTS, "0", "4294967294", "4294967295")  # unset, NO_VAL and INFINITE of Slurm
 UTC_DTYPE: Literal["datetime64[us, UTC]"] = "datetime64[us, UTC]"
 _EPOCH = r"-?\d+(?:\.\d+)?"
 _OFFSET = r"(?:Z|[+-]\d\d:?\d\d)$"
+_NO_VALUES = (0.0, 4294967294.0, 4294967295.0)  # unset, and Slurm's NO_VAL and INFINITE
 _MILLISECONDS_FROM = 1e11  # epoch seconds of the year 5138: larger numbers are milliseconds
 
 
@@ -103,10 +105,10 @@ def _parse_distinct(texts: "pd.Series[str]", zone: ZoneInfo) -> _Distinct:
 
 
 def from_epoch(values: "pd.Series[float]") -> "pd.Series[pd.Timestamp]":
-    """Turn epoch seconds or milliseconds into UTC; zero, NaN and numbers beyond all calendars are missing."""
+    """Turn epoch seconds or milliseconds into UTC; zero, NO_VAL and what no calendar has are missing."""
     numbers = values.to_numpy(dtype=np.float64)
     scaled = np.where(np.abs(numbers) >= _MILLISECONDS_FROM, numbers / 1e3, numbers)
-    usable = np.isfinite(scaled) & (np.abs(scaled) < _MILLISECONDS_FROM) & (scaled != 0)
+    usable = np.isfinite(scaled) & (np.abs(scaled) < _MILLISECONDS_FROM) & ~np.isin(scaled, _NO_VALUES)
     micros = np.round(np.where(usable, scaled, 0.0) * 1e6).astype("int64")
     utc = pd.Series(micros.astype("datetime64[us]"), index=values.index).dt.tz_localize("UTC")
     return utc.where(usable)
