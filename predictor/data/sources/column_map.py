@@ -15,7 +15,7 @@
     [columns]
     job_id = "JobID"                   # the source column
     framework = { constant = "torch" }
-    requested_gpus = { column = "gpu_milli", scale = 0.001 }
+    requested_gpus = { column = "gpu_milli", scale = 0.001, times = "num_gpu" }
     requested_memory_mib = { column = "mem", unit = "GB" }
     walltime_s = { column = "limit", unit = "clock" }
     submitted_at = { column = "t", unit = "ms" }
@@ -53,12 +53,14 @@ class ColumnSource:
         column: the source column; None for a constant.
         constant: the value of all rows, where there is no column.
         scale: factor that turns the source's unit into the canonical one.
+        times: a further column to multiply with, such as a count of instances.
         parse: ``clock``, ``size``, ``relative`` (seconds since the map's origin) or empty for plain values.
     """
 
     column: str | None = None
     constant: str | float | bool | None = None
     scale: float = 1.0
+    times: str | None = None
     parse: str = ""
 
 
@@ -80,7 +82,9 @@ class ColumnMap:
     @property
     def wanted(self) -> frozenset[str]:
         """The source columns that are read."""
-        return frozenset(source.column for source in self.columns.values() if source.column)
+        return frozenset(
+            name for source in self.columns.values() for name in (source.column, source.times) if name
+        )
 
 
 def read_column_map(path: Path) -> ColumnMap:
@@ -143,7 +147,7 @@ def _source(canonical: str, source: object, faults: list[str]) -> ColumnSource:
     if not isinstance(source, dict):
         faults.append(f"[columns] '{canonical}' must be a column name or a table")
         return ColumnSource()
-    unknown = set(source) - {"column", "constant", "scale", "unit"}
+    unknown = set(source) - {"column", "constant", "scale", "unit", "times"}
     if unknown or ("column" in source) == ("constant" in source):
         faults.append(f"[columns] '{canonical}' takes 'column' or 'constant', and 'scale' or 'unit'")
         return ColumnSource()
@@ -157,6 +161,7 @@ def _source(canonical: str, source: object, faults: list[str]) -> ColumnSource:
     return ColumnSource(
         column=source.get("column"),
         constant=source.get("constant"),
+        times=source.get("times"),
         scale=float(scale) * UNITS.get(unit, 1.0),
         parse=unit if unit in _PARSED else "",
     )

@@ -188,7 +188,10 @@ def _number(raw: RawRecords, column: str, where: ColumnSource, column_map: Colum
         return raw.parsed(column, parse_limit_s, column_map.absent)
     if where.parse == "size":
         return raw.parsed(column, parse_size_mib, column_map.absent)
-    return raw.number(column, where.scale, column_map.absent)
+    values = raw.number(column, where.scale, column_map.absent)
+    if where.times is not None:
+        values = values * raw.number(where.times, absent=column_map.absent)
+    return values
 
 
 def _time(

@@ -118,12 +118,16 @@ def layout_of_fields(fields: Sequence[str], delimiter: str, first_line: str) -> 
 def guess_layout(line: str, delimiter: str | None = None) -> Layout | None:
     """Return the named headerless layout that the first record fits, or None."""
     for candidate in [delimiter] if delimiter else DELIMITERS:
-        parts = line.rstrip("\r\n").split(candidate)
         for fields, optional in NAMED_LAYOUTS:
-            missing = len(fields) - len(parts)
-            if not 0 <= missing <= optional:
+            parts = line.rstrip("\r\n").split(candidate)
+            trailing = len(parts) == len(fields) + 1 and parts[-1] == ""
+            if trailing:
+                parts.pop()
+            if len(parts) > len(fields) and fields[-1] in FREE_TEXT:
+                parts[len(fields) - 1 :] = [candidate.join(parts[len(fields) - 1 :])]
+            if not 0 <= len(fields) - len(parts) <= optional:
                 continue
-            layout = Layout(fields=fields, delimiter=candidate, optional_tail=optional)
+            layout = Layout(fields=fields, delimiter=candidate, trailing=trailing, optional_tail=optional)
             shapes = [layout.shape(index) for index in range(len(parts))]
             if all(shape is None or shape.fullmatch(part) for shape, part in zip(shapes, parts, strict=True)):
                 return layout
