@@ -39,7 +39,7 @@ class Delimited:
 def header_of(log: LogFile, delimiter: str | None = None) -> tuple[str, ...]:
     """Return the cells of the first line; empty where the file is no text."""
     line = next((line for line in log.head().split("\n") if line.strip()), "")
-    cells = next(csv.reader([line], delimiter=delimiter or guess_delimiter(line)), [])
+    cells = next(csv.reader([line.replace("\r", "")], delimiter=delimiter or guess_delimiter(line)), [])
     return tuple(cell.strip().removeprefix("#").strip() for cell in cells)
 
 
@@ -81,7 +81,7 @@ def read_delimited(
             io.BytesIO(data),
             read_options=pacsv.ReadOptions(
                 column_names=_unique(header), skip_rows=0 if names else 1, use_threads=False,
-                block_size=len(data) + 1,
+                block_size=block_size_of(data),
             ),
             parse_options=pacsv.ParseOptions(
                 delimiter=separator, newlines_in_values=True, invalid_row_handler=reject
@@ -112,6 +112,11 @@ def read_delimited(
             [at for at, _ in bad], ["fields-do-not-fit"] * len(bad), [text for _, text in bad]
         ),
     )
+
+
+def block_size_of(data: bytes) -> int:
+    """Return the size of blocks to parse at once: all of it, as no record may lie across two, up to 1 GiB."""
+    return min(len(data) + 1, 2**30)
 
 
 def _unique(names: Sequence[str]) -> list[str]:

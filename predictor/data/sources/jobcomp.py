@@ -5,11 +5,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import pandas as pd
-
 from predictor.data.sources.base import ReadOptions, ReadResult, unreadable_rows
 from predictor.data.sources.logfile import LogFile
-from predictor.data.sources.raw import RawRecords
+from predictor.data.sources.raw import RawRecords, text_table
 from predictor.data.sources.slurm_columns import slurm_columns
 from predictor.data.sources.slurm_fields import split_ids
 from predictor.errors import FormatError
@@ -53,7 +51,7 @@ class JobcompReader:
                 f"no line of '{log.name}' is a document of jobcomp/elasticsearch; "
                 f"found '{bad[0][1][:120]}'; choose another --format"
             )
-        raw = RawRecords(pd.DataFrame([row for _, row in rows], dtype="str"), [at for at, _ in rows], options)
+        raw = RawRecords(text_table([row for _, row in rows]), [at for at, _ in rows], options)
         columns = slurm_columns(raw, split_ids(raw.text("jobid")))
         columns["script_hash"] = raw.text("scripthash")
         columns["dependency"] = raw.text("dependency")
@@ -85,7 +83,9 @@ def _fields(document: Mapping[str, object]) -> dict[str, str]:
         fields["timelimitraw"] = ""
     script = document.get("script")
     fields["scripthash"] = (
-        hashlib.sha256(script.encode()).hexdigest() if isinstance(script, str) and script else ""
+        hashlib.sha256(script.encode("utf-8", "replace")).hexdigest()
+        if isinstance(script, str) and script
+        else ""
     )
     return fields
 

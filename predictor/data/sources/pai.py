@@ -78,7 +78,7 @@ class PaiReader:
 def table_of(log: LogFile) -> str | None:
     """Return which of the PAI tables a log is: ``job``, ``task``, ``sensor``, ``instance`` or None."""
     line = log.head().lstrip("\r\n").split("\n", 1)[0]
-    cells = next(csv.reader([line]), [])
+    cells = next(csv.reader([line.replace("\r", "")]), [])
     for name, fields in _TABLES.items():
         if len(cells) != len(fields):
             continue

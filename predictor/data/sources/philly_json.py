@@ -10,12 +10,10 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import pandas as pd
-
 from predictor.contracts.job import JobState
 from predictor.data.sources.base import ReadOptions, ReadResult, unreadable_rows
 from predictor.data.sources.logfile import LogFile
-from predictor.data.sources.raw import RawRecords
+from predictor.data.sources.raw import RawRecords, text_table
 from predictor.errors import EmptyInputError, FormatError
 
 STATUS = {
@@ -54,7 +52,7 @@ class PhillyJsonReader:
                 bad.append((at, json.dumps(job)))
         if not rows:
             raise FormatError(f"no element of '{log.name}' is a Philly job; choose another --format")
-        raw = RawRecords(pd.DataFrame([row for _, row in rows], dtype="str"), [at for at, _ in rows], options)
+        raw = RawRecords(text_table([row for _, row in rows]), [at for at, _ in rows], options)
         lost = unreadable_rows([at for at, _ in bad], ["not-a-job"] * len(bad), [text for _, text in bad])
         started, ended = raw.time("start"), raw.time("end")
         columns: dict[str, object] = {

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from predictor.data.faults import Mask, RowFaults
 from predictor.data.schema import ColumnType, conform, empty_column
@@ -17,6 +19,23 @@ def map_distinct(texts: "pd.Series[str]", parse: Callable[[str], float]) -> "pd.
     codes, distinct = pd.factorize(texts)
     values = np.array([parse(str(text)) for text in distinct] + [np.nan], dtype=np.float64)
     return pd.Series(values[codes])
+
+
+def text_table(rows: Sequence[Mapping[str, str]]) -> pd.DataFrame:
+    """Return records as text columns; halves of characters, which JSON may hold, become ``?``."""
+    try:
+        return pd.DataFrame(list(rows), dtype="str")
+    except UnicodeEncodeError:
+        whole = [
+            {name: text.encode("utf-8", "replace").decode() for name, text in row.items()} for row in rows
+        ]
+        return pd.DataFrame(whole, dtype="str")
+
+
+def extract(texts: "pd.Series[str]", pattern: str) -> "pd.Series[str]":
+    """Return the text of the pattern's group ``found``, missing where the pattern does not match."""
+    matches = pc.extract_regex(pa.array(texts, type=pa.large_string(), from_pandas=True), pattern)
+    return pd.Series(pc.struct_field(matches, "found").to_pandas(), dtype="str")
 
 
 class RawRecords:

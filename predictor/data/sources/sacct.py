@@ -17,7 +17,7 @@ from predictor.data.sources.sacct_layout import (
 )
 from predictor.data.sources.sacct_records import Records, cut_records
 from predictor.data.sources.sacct_steps import merge_steps
-from predictor.data.sources.slurm_columns import slurm_columns
+from predictor.data.sources.slurm_columns import USED_FIELDS, slurm_columns
 from predictor.data.sources.slurm_fields import split_ids
 from predictor.errors import EmptyInputError, FormatError
 
@@ -54,14 +54,14 @@ class SacctReader:
         first = next(at for at, line in enumerate(lines) if line.strip())
         layout, has_header = _layout(lines[first], log.name, options)
         records = cut_records(lines[first + has_header :], layout, first_line=first + has_header + 1)
-        if not records.rows and not records.bad_lines:
+        if not records and not records.bad_lines:
             raise EmptyInputError(f"'{log.name}' has a header but no record; widen sacct's -S and -E")
-        if not records.rows:
+        if not records:
             raise FormatError(
                 f"no record of '{log.name}' has the {len(layout.fields)} fields of its header; "
                 f"first: '{records.bad_texts[0][:FOUND_SHOWN]}'; give the right --delimiter or --fields"
             )
-        return _convert(records, layout, log, options)
+        return _convert(records, log, options)
 
 
 def _layout(line: str, name: str, options: ReadOptions) -> tuple[Layout, bool]:
@@ -80,10 +80,10 @@ def _layout(line: str, name: str, options: ReadOptions) -> tuple[Layout, bool]:
     )
 
 
-def _convert(records: Records, layout: Layout, log: LogFile, options: ReadOptions) -> ReadResult:
-    table = pd.DataFrame(records.rows, columns=list(dict.fromkeys(layout.fields)), dtype="str")
-    raw = RawRecords(table, records.lines, options)
-    raw.note("rejoined-record", records.rejoined)
+def _convert(records: Records, log: LogFile, options: ReadOptions) -> ReadResult:
+    table = records.table(USED_FIELDS)
+    raw = RawRecords(table.drop(columns="line"), table["line"].tolist(), options)
+    raw.note("rejoined-record", len(records.odd))
     ids = split_ids(_ids(raw))
     steps = merge_steps(raw, ids)
     raw.fault("step-without-job", "the log has no row for the job of this step", steps.orphans)

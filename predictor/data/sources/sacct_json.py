@@ -8,11 +8,9 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import pandas as pd
-
 from predictor.data.sources.base import ReadOptions, ReadResult, unreadable_rows
 from predictor.data.sources.logfile import LogFile
-from predictor.data.sources.raw import RawRecords
+from predictor.data.sources.raw import RawRecords, text_table
 from predictor.data.sources.slurm_columns import slurm_columns
 from predictor.data.sources.slurm_fields import split_ids
 from predictor.errors import EmptyInputError, FormatError
@@ -47,7 +45,7 @@ class SacctJsonReader:
                 f"no element of 'jobs' in '{log.name}' is a job of sacct --json (no 'time' and 'job_id'); "
                 "squeue --json and the REST API of slurmctld list live jobs and are no accounting log"
             )
-        raw = RawRecords(pd.DataFrame([row for _, row in rows], dtype="str"), [at for at, _ in rows], options)
+        raw = RawRecords(text_table([row for _, row in rows]), [at for at, _ in rows], options)
         columns = slurm_columns(raw, split_ids(raw.text("jobid")))
         columns["peak_host_memory_mib"] = raw.number("peak_bytes", 2.0**-20)
         columns["peak_vram_mib"] = raw.number("peak_gpu_bytes", 2.0**-20)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from predictor.data.faults import Mask
-from predictor.data.sources.raw import RawRecords, map_distinct
+from predictor.data.sources.raw import RawRecords, extract, map_distinct
 from predictor.data.sources.slurm_fields import JobIds
 from predictor.errors import ArgumentError
 from predictor.units import parse_size_mib
@@ -55,12 +55,12 @@ def _maximum(
 
 
 def _usage(raw: RawRecords, resource: str) -> "pd.Series[float]":
-    found = raw.text("tresusageinmax").str.extract(rf"(?:^|,){resource}=([^,]*)")[0]
-    return _sizes(found.astype("str"))
+    found = extract(raw.text("tresusageinmax"), rf"(?:^|,){resource}=(?P<found>[^,]*)")
+    return _sizes(found)
 
 
 def _utilisation(raw: RawRecords) -> "pd.Series[float]":
-    found = raw.text("tresusageinave").str.extract(r"(?:^|,)gres/gpuutil=(\d+(?:\.\d+)?)")[0]
+    found = extract(raw.text("tresusageinave"), r"(?:^|,)gres/gpuutil=(?P<found>\d+(?:\.\d+)?)")
     return (pd.to_numeric(found).astype("float64") / 100.0).clip(upper=1.0)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from predictor.data.faults import Mask
-from predictor.data.sources.raw import RawRecords
+from predictor.data.sources.raw import RawRecords, extract
 from predictor.data.sources.slurm_fields import (
     NOT_ALLOCATED,
     JobIds,
@@ -16,6 +16,16 @@ from predictor.data.sources.slurm_fields import (
 )
 from predictor.data.sources.slurm_states import translate_words
 from predictor.units import parse_clock_s
+
+USED_FIELDS = frozenset(
+    (
+        "jobid", "jobidraw", "cluster", "user", "uid", "account", "partition", "qos", "jobname", "submitline",
+        "workdir", "constraints", "reservation", "state", "exitcode", "submit", "eligible", "start", "end",
+        "elapsed", "elapsedraw", "timelimit", "timelimitraw", "reqtres", "alloctres", "reqgres", "reqmem",
+        "reqcpus", "reqnodes", "alloccpus", "allocnodes", "ncpus", "nnodes", "nodelist",
+        "maxrss", "tresusageinmax", "tresusageinave",
+    )
+)  # fmt: skip
 
 
 def slurm_columns(raw: RawRecords, ids: JobIds) -> dict[str, object]:
@@ -68,7 +78,7 @@ def slurm_columns(raw: RawRecords, ids: JobIds) -> dict[str, object]:
         "ended_at": ended.mask(state.isin(("PENDING", "RUNNING")).to_numpy()),
         "elapsed_s": elapsed_s,
         "state": state,
-        "exit_code": pd.to_numeric(raw.text("exitcode").str.extract(r"^(\d+)")[0]).astype("float64"),
+        "exit_code": pd.to_numeric(extract(raw.text("exitcode"), r"^(?P<found>\d+)")).astype("float64"),
     }
     if "cluster" in raw:
         columns["cluster"] = raw.text("cluster")

@@ -158,12 +158,14 @@ class JobIds:
 
 def split_ids(ids: "pd.Series[str]") -> JobIds:
     """Take job ids apart; ``step`` is missing for rows that are jobs."""
-    pieces = ids.str.extract(r"^(?P<base>[^.]*)(?:\.(?P<step>.*))?$")
-    base = pieces["base"]
-    array = base.str.extract(r"^(?P<job>\d+)_(?:(?P<task>\d+)|\[)")
+    dotted = ids.str.contains(".", regex=False).fillna(False)
+    pieces = ids[dotted].str.extract(r"^(?P<base>[^.]*)\.(?P<step>.*)$")  # slow: only where needed
+    base = pieces["base"].reindex(ids.index).fillna(ids)
+    tasks = base[base.str.contains("_", regex=False).fillna(False)]
+    array = tasks.str.extract(r"^(?P<job>\d+)_(?:(?P<task>\d+)|\[)").reindex(ids.index)
     return JobIds(
         job_id=base.astype("str"),
-        step=pieces["step"].astype("str"),
+        step=pieces["step"].reindex(ids.index).astype("str"),
         array_job_id=array["job"].astype("str"),
         array_task_index=pd.to_numeric(array["task"]).astype("float64"),
     )

@@ -1,5 +1,7 @@
 """This module translates Slurm's job states, as words and as database integers, into ours."""
 
+import re
+
 import pandas as pd
 
 from predictor.contracts.job import JobState
@@ -33,8 +35,10 @@ def translate_words(states: "pd.Series[str]") -> "pd.Series[str]":
     sacct cuts long states to its column width and marks that with ``+``; such words are completed where
     only one state begins so.
     """
-    words = states.str.strip().str.extract(r"^([^ ,]*)")[0].str.upper()
-    return words.map(lambda word: _WORDS.get(_complete(word), word), na_action="ignore").astype("str")
+    codes, distinct = pd.factorize(states)
+    words = [re.split(r"[ ,]", str(text).strip(), maxsplit=1)[0].upper() for text in distinct]
+    translated = pd.array([*(_WORDS.get(_complete(word), word) for word in words), None], dtype="str")
+    return pd.Series(translated.take(codes))
 
 
 def translate_numbers(states: "pd.Series[float]") -> "pd.Series[str]":

@@ -18,7 +18,7 @@ import pandas as pd
 from predictor.data.sources.base import ReadOptions, ReadResult
 from predictor.data.sources.delimited import header_of, read_delimited
 from predictor.data.sources.logfile import LogFile
-from predictor.data.sources.raw import RawRecords, map_distinct
+from predictor.data.sources.raw import RawRecords, extract, map_distinct
 from predictor.data.sources.slurm_fields import attempts
 from predictor.data.sources.slurm_states import translate_numbers
 from predictor.data.sources.times import from_epoch
@@ -107,7 +107,9 @@ def _columns(raw: RawRecords) -> dict[str, object]:
 
 def _tres(texts: "pd.Series[str]", number: int) -> "pd.Series[float]":
     """Return the count of one TRES id; counts beyond 2**63 are unset."""
-    found = pd.to_numeric(texts.str.extract(rf"(?:^|,){number}=(\d+)")[0], errors="coerce").astype("float64")
+    found = pd.to_numeric(extract(texts, rf"(?:^|,){number}=(?P<found>\d+)"), errors="coerce").astype(
+        "float64"
+    )
     return found.where(found < _PER_CPU_FLAG)
 
 

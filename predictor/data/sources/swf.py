@@ -12,6 +12,7 @@ References:
     Job Scheduling Strategies for Parallel Processing, 1999.
 """
 
+import csv
 import io
 import re
 from dataclasses import dataclass
@@ -69,11 +70,11 @@ class SwfReader:
                 f"no record of '{log.name}' has the {len(FIELDS)} fields of SWF; "
                 f"found {int(widths.max())} in '{records[0][1][:80]}'; choose another --format"
             )
-        good = [line for (_, line), enough in zip(records, whole, strict=True) if enough]
+        good = [" ".join(line.split()) for (_, line), enough in zip(records, whole, strict=True) if enough]
         values = pd.read_csv(
-            io.StringIO("\n".join(good)), sep=r"\s+", header=None, names=list(range(int(widths.max()))),
-            usecols=list(range(min(int(widths.max()), len(EXTENDED)))), keep_default_na=False,
-            low_memory=False,
+            io.StringIO("\n".join(good)), sep=" ", quoting=csv.QUOTE_NONE, header=None,
+            names=list(range(int(widths.max()))), keep_default_na=False, low_memory=False,
+            usecols=list(range(min(int(widths.max()), len(EXTENDED)))),
         )  # fmt: skip
         values.columns = pd.Index(EXTENDED[: values.shape[1]])
         numbers = np.array([at for at, _ in records])
@@ -152,6 +153,7 @@ def _name(values: "pd.Series[float]") -> "pd.Series[str]":
 
 def _numbers(raw: RawRecords, values: pd.DataFrame, field: str) -> "pd.Series[float]":
     numbers = pd.to_numeric(values[field], errors="coerce").astype("float64")
+    numbers = numbers.where(np.isfinite(numbers))
     raw.fault(f"bad-number:{field}", f"'{field}' is no number", numbers.isna())
     return numbers
 

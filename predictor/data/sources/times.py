@@ -14,7 +14,7 @@ ABSENT_TEXTS = ("", "Unknown", "None", "NONE", "NULL", "null", "N/A", "NaN", "na
 ABSENT = (*ABSENT_TEXTS, "0", "4294967294", "4294967295")  # unset, NO_VAL and INFINITE of Slurm
 UTC_DTYPE: Literal["datetime64[us, UTC]"] = "datetime64[us, UTC]"
 _EPOCH = r"-?\d+(?:\.\d+)?"
-_OFFSET = r"(?:Z|[+-]\d\d:?\d\d)$"
+_OFFSET = r"(?:Z|:\d\d(?:[.,]\d+)?\s*[+-]\d{1,2}(?::?\d\d)?)$"
 _NO_VALUES = (0.0, 4294967294.0, 4294967295.0)  # unset, and Slurm's NO_VAL and INFINITE
 _MILLISECONDS_FROM = 1e11  # epoch seconds of the year 5138: larger numbers are milliseconds
 
@@ -89,7 +89,8 @@ def _parse_distinct(texts: "pd.Series[str]", zone: ZoneInfo) -> _Distinct:
             texts[with_offset], utc=True, errors="coerce", format="ISO8601"
         ).astype(UTC_DTYPE)  # fmt: skip
     if naive.any():
-        local = pd.to_datetime(texts[naive], errors="coerce", format="ISO8601").astype("datetime64[us]")
+        local = pd.to_datetime(texts[naive], utc=True, errors="coerce", format="ISO8601")
+        local = local.dt.tz_localize(None).astype("datetime64[us]")
         if zone.key == "UTC":
             utc[naive] = local.dt.tz_localize("UTC")
         else:

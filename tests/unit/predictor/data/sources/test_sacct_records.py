@@ -46,7 +46,7 @@ def test_what_fits_no_split_is_unreadable_with_its_line() -> None:
     records = cut_records(
         ["1|u|FAILED|2026-01-05T12:00:00", "2|u|v|FAILED|2026-01-05T12:00:00", "3|u"], layout, 2
     )
-    assert [row[0] for row in records.rows] == ["1"]
+    assert records.table({"jobid", "user"}).to_dict("list") == {"jobid": ["1"], "user": ["u"], "line": [2]}
     assert records.bad_lines == [3, 4]
 
 
@@ -55,3 +55,17 @@ def test_a_torn_last_line_does_not_spoil_the_others() -> None:
     result = SacctReader().read(LogFile(name="x", data=text.encode()), ReadOptions())
     assert result.rows_read == len(result.frame) + len(result.unreadable)
     assert "1" in result.frame["job_id"].tolist()
+
+
+def test_a_torn_record_in_the_middle_does_not_take_the_next_one_with_it() -> None:
+    text = f"{HEADER}\n1|a|alice|{LIFE}|x\n2|b|al\n3|c|alice|{LIFE}|z\n"
+    result = SacctReader().read(LogFile(name="x", data=text.encode()), ReadOptions())
+    assert result.frame["job_id"].tolist() == ["1", "3"]
+    assert result.unreadable["line"].tolist() == [3]
+
+
+def test_quotes_and_carriage_returns_in_names_are_characters_like_others() -> None:
+    names = ['say "hi"', 'odd " quote', "a\rb", "last"]
+    records = [f"{at}|{name}|alice|{LIFE}|x" for at, name in enumerate(names, 1)]
+    log = LogFile(name="x", data="\n".join([HEADER, *records, ""]).encode())
+    assert SacctReader().read(log, ReadOptions()).frame["job_name"].tolist() == names

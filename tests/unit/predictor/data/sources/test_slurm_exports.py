@@ -129,6 +129,14 @@ def test_jobcomp_lines_may_be_wrapped_and_broken_ones_are_kept() -> None:
         JobcompReader().read(log("x", "hello\n"), ReadOptions())
 
 
+def test_halves_of_characters_in_json_do_not_stop_a_reader() -> None:
+    line = (DATA / "jobcomp_2205.jsonl").read_text().splitlines()[2]
+    document = {**json.loads(line), "job_name": "\ud800x", "script": "\ud800"}
+    assert JobcompReader().read(log("x", json.dumps(document)), ReadOptions()).frame["job_name"].tolist() == [
+        "?x"
+    ]
+
+
 def dump(*rows: str) -> ReadResult:
     return SlurmdbdReader().read(log("alpha.csv", "\n".join([DUMP_HEADER, *rows, ""])), ReadOptions())
 

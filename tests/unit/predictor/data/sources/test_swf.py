@@ -110,3 +110,12 @@ def test_clear_errors_for_what_is_no_swf() -> None:
         read("1 2 3\n")
     with pytest.raises(FormatError, match="UnixStartTime"):
         read("1 100 0 5 1 -1 -1 1 9 -1 1 1 1 1 1 1 -1 -1\n")
+
+
+def test_quotes_infinities_and_odd_spaces_spoil_their_own_record_only() -> None:
+    good = "1 0 0 5 1 -1 -1 1 9 -1 1 1 1 1 1 1 -1 -1"
+    result = read(
+        HEADER + "\n".join([good, good.replace("9", '"'), good.replace("9", "1e400"), "\t" + good, ""])
+    )
+    assert len(result.frame) == 2
+    assert result.unreadable["reason"].tolist() == ["bad-number:requested_s"] * 2

@@ -30,7 +30,9 @@ def test_absent_times_are_missing_not_unreadable(text: str) -> None:
     assert not parsed.unreadable.any()
 
 
-@pytest.mark.parametrize("text", ["yesterday", "2026-13-40T00:00:00", "12:00"])
+@pytest.mark.parametrize(
+    "text", ["yesterday", "2026-13-40T00:00:00", "12:00", "2026-01-05T12:00:00+99:99", "Z"]
+)
 def test_texts_that_are_no_time_are_unreadable(text: str) -> None:
     parsed = parse_times(pd.Series([text, "2026-01-05T12:00:00"], dtype="str"), "UTC")
     assert parsed.unreadable.tolist() == [True, False]
