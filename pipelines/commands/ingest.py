@@ -1,12 +1,15 @@
 """This module is the command ``predictor ingest``: scheduler logs in, a canonical job table out."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -102,35 +105,42 @@ def _plain(report: IngestReport) -> dict[str, object]:
 
 
 def _show(report: IngestReport, console: Console) -> None:
-    table = Table(title=f"{report.kept:,} jobs in {report.table}")
+    counts = Table(box=box.SIMPLE_HEAD)
     for title in ("file", "format"):
-        table.add_column(title, overflow="fold")
+        counts.add_column(title, overflow="fold")
     for title in ("read", "merged", "dropped", "quarantined", "kept"):
-        table.add_column(title, justify="right")
-    table.add_column("reasons and notes", overflow="fold")
+        counts.add_column(title, justify="right", no_wrap=True)
     for account in report.files:
-        table.add_row(
-            account.name, account.format, f"{account.read:,}", f"{sum(account.merged.values()):,}",
-            f"{sum(account.dropped.values()):,}", f"{account.quarantined + account.unreadable:,}",
-            f"{account.kept:,}", _reasons(account),
+        numbers = (
+            account.read, sum(account.merged.values()), sum(account.dropped.values()),
+            account.quarantined + account.unreadable, account.kept,
         )  # fmt: skip
-    console.print(table)
+        counts.add_row(account.name, account.format, *(f"{number:,}" for number in numbers))
+    console.print(counts)
+    _show_reasons(report.files, console)
     for message in report.skipped:
-        console.print(f"[yellow]skipped[/yellow] {message}", highlight=False)
+        console.print(f"[yellow]skipped[/yellow] {escape(message)}", highlight=False)
+    console.print(f"{report.kept:,} jobs in {escape(str(report.table))}", highlight=False, soft_wrap=True)
     if report.quarantine is not None:
         console.print(
             f"[bold red]{report.quarantined:,} records were refused[/bold red]; "
-            f"they lie with their reasons in {report.quarantine}",
-            highlight=False,
-        )
+            f"they lie with their reasons in {escape(str(report.quarantine))}",
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip
 
 
-def _reasons(account: FileAccount) -> str:
-    parts = [
-        f"{reason} {count:,}"
-        for counts in (account.merged, account.dropped)
-        for reason, count in counts.items()
-    ]
-    parts += [f"[red]{reason} {count:,}[/red]" for reason, count in account.reasons.items()]
-    parts += [f"[dim]{note} {count:,}[/dim]" for note, count in account.notes.items()]
-    return "\n".join(parts)
+def _show_reasons(files: Sequence[FileAccount], console: Console) -> None:
+    reasons = Table(box=box.SIMPLE_HEAD)
+    for title in ("file", "records that were", "reason"):
+        reasons.add_column(title, overflow="fold")
+    reasons.add_column("count", justify="right", no_wrap=True)
+    for account in files:
+        kinds = {
+            "merged": account.merged, "dropped": account.dropped,
+            "[red]quarantined[/red]": account.reasons, "[dim]kept with a note[/dim]": account.notes,
+        }  # fmt: skip
+        for kind, counts in kinds.items():
+            for reason, count in counts.items():
+                reasons.add_row(account.name, kind, reason, f"{count:,}")
+    if reasons.row_count:
+        console.print(reasons)

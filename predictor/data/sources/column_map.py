@@ -11,6 +11,7 @@
     origin = "2020-01-01"              # optional; relative seconds count from here
     absent = ["", "-", "None"]         # texts that mean missing
     drop_copies = false                # rows without id: fully equal rows are copies of one job
+    repeated_ids = "attempts"          # or "tasks": an id that occurs again is another task of an array
 
     [columns]
     job_id = "JobID"                   # the source column
@@ -78,6 +79,7 @@ class ColumnMap:
     origin: pd.Timestamp | None = None
     absent: Sequence[str] = DEFAULT_ABSENT
     drop_copies: bool = False
+    repeated_ids: str = "attempts"
 
     @property
     def wanted(self) -> frozenset[str]:
@@ -124,6 +126,8 @@ def parse_column_map(text: str, name: str) -> ColumnMap:
     faults += [f"[states] '{word}' = '{state}' is none of {', '.join(known)}"
                for word, state in states.items() if state not in known]  # fmt: skip
     faults += [f"unknown table [{key}]" for key in table if key not in ("format", "columns", "states")]
+    if head.get("repeated_ids", "attempts") not in ("attempts", "tasks"):
+        faults.append(f"[format] repeated_ids '{head['repeated_ids']}' is neither attempts nor tasks")
     origin = None
     if "origin" in head:
         try:
@@ -138,6 +142,7 @@ def parse_column_map(text: str, name: str) -> ColumnMap:
         marks=tuple(head.get("marks", ())), fields=tuple(head.get("fields", ())),
         delimiter=head.get("delimiter"), zone=head.get("zone"), origin=origin,
         absent=tuple(head.get("absent", DEFAULT_ABSENT)), drop_copies=bool(head.get("drop_copies", False)),
+        repeated_ids=str(head.get("repeated_ids", "attempts")),
     )  # fmt: skip
 
 

@@ -136,7 +136,9 @@ def _convert(
     if "elapsed_s" not in columns:
         columns["elapsed_s"] = (ended - started).dt.total_seconds()
     job_id = columns["job_id"]
-    if "attempt" not in columns and isinstance(job_id, pd.Series):
+    if column_map.repeated_ids == "tasks" and isinstance(job_id, pd.Series):
+        columns |= _tasks(raw, job_id)
+    elif "attempt" not in columns and isinstance(job_id, pd.Series):
         columns["attempt"] = attempts(job_id, submitted, started)
     copies = (
         records.table.duplicated().to_numpy()
@@ -152,6 +154,18 @@ def _convert(
         dropped={"duplicate-row": int(copies.sum())},
         keep=~copies,
     )
+
+
+def _tasks(raw: RawRecords, job_id: "pd.Series[str]") -> dict[str, object]:
+    """Number the rows of each id that occurs more than once as the tasks of one array."""
+    repeated = job_id.duplicated(keep=False) & job_id.notna()
+    number = job_id.groupby(job_id).cumcount()
+    raw.note("array-task-made-up", int(repeated.sum()))
+    return {
+        "job_id": job_id.where(~repeated, job_id + "_" + number.astype("str")),
+        "array_job_id": job_id.where(repeated),
+        "array_task_index": number.astype("float64").where(repeated),
+    }
 
 
 def _column(raw: RawRecords, name: str, where: ColumnSource, column_map: ColumnMap) -> object:

@@ -203,3 +203,10 @@ def test_wrong_calls_and_wrong_files_exit_2_with_a_clear_message(
     assert main(["ingest", *arguments, "--out", "jobs.parquet"]) == EXIT_USAGE
     assert want in capsys.readouterr().err
     assert not (tmp_path / "jobs.parquet").exists()
+
+
+def test_the_help_shows_the_formats_and_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ingest", "--help"]) == 0
+    printed = capsys.readouterr().out
+    for part in ("Examples", "sacct-json", "slurmdbd", "--map", "quarantine"):
+        assert part in printed

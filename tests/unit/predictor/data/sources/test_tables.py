@@ -110,12 +110,16 @@ def test_crux_and_eagle_are_recognised() -> None:
         "crux", "#job id,arrival time (sec),topology,shape,size,duration (sec)\n0,0.0,CLOS,48,48,720.0\n"
     )
     assert crux.frame[["requested_gpus", "elapsed_s"]].iloc[0].tolist() == [48.0, 720.0]
-    eagle = read("eagle", (
+    header = (
         "job_id,user,account,partition,qos,wallclock_req,nodes_req,processors_req,gpus_req,mem_req,submit_time,"
         "start_time,end_time,run_time,state,name,work_dir,submit_line\n"
-        f"5,u,a,p,normal,7200.0,2,72,0,0.0,{LIFE},60.0,COMPLETED,n,w,s\n"
-    ))  # fmt: skip
+    )
+    rows = [f"{job},u,a,p,normal,7200.0,2,72,0,0.0,{LIFE},60.0,COMPLETED,n,w,s\n" for job in "565"]
+    eagle = read("eagle", header + "".join(rows))
     assert eagle.frame[["job_name", "submit_line", "work_dir"]].iloc[0].tolist() == ["n", "s", "w"]
+    assert eagle.frame["job_id"].tolist() == ["5_0", "6", "5_1"]
+    assert eagle.frame["array_job_id"].fillna("-").tolist() == ["5", "-", "5"]
+    assert len(validate(eagle.frame).clean) == 3
 
 
 def test_mlperf_keeps_aborted_runs_and_makes_up_times_only_without_clock() -> None:
@@ -186,7 +190,8 @@ def test_a_site_s_own_map_translates_units_states_and_zones(tmp_path: Path) -> N
 
 def test_every_fault_of_a_map_is_named_at_once() -> None:
     text = (
-        "[format]\norigin='soon'\n[columns]\ncolour='c'\njob_id=3\nelapsed_s={column='a',unit='lightyears'}\n"
+        "[format]\norigin='soon'\nrepeated_ids='x'\n"
+        "[columns]\ncolour='c'\njob_id=3\nelapsed_s={column='a',unit='lightyears'}\n"
         "user={column='u',constant='x'}\n[states]\nok='FINE'\n[odd]\n"
     )
     with pytest.raises(ArgumentError) as caught:
@@ -200,6 +205,7 @@ def test_every_fault_of_a_map_is_named_at_once() -> None:
         "'FINE'",
         "[odd]",
         "'soon'",
+        "repeated_ids",
         "submitted_at",
     ):
         assert fault in told
