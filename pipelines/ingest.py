@@ -17,7 +17,7 @@ from predictor.data.sources.pai import PaiReader, is_companion, table_of
 from predictor.data.sources.registry import AUTO, find_reader, recognise
 from predictor.data.table import SCHEMA_VERSION, write_parquet, write_table
 from predictor.data.validate import validate
-from predictor.errors import EmptyInputError, FormatError, InputError
+from predictor.errors import ArgumentError, EmptyInputError, FormatError, InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +95,8 @@ def ingest(
     """
     if not paths:
         raise EmptyInputError("no file was given; name at least one log")
+    if any(path.resolve() == out.resolve() for path in paths):
+        raise ArgumentError(f"--out '{out}' is one of the logs; choose another name for the table")
     options = options or ReadOptions()
     reader = None if format_name == AUTO else find_reader(format_name)
     if reader is None and options.column_map is not None:

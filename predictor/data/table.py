@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from predictor.data.schema import JOB_TABLE, ColumnType, conform, seconds
-from predictor.errors import EmptyInputError, FormatError
+from predictor.errors import ArgumentError, EmptyInputError, FormatError
 
 SCHEMA_VERSION = "1"
 _PREFIX = b"predictor."
@@ -50,19 +50,26 @@ def write_table(frame: pd.DataFrame, path: Path, metadata: Mapping[str, str] | N
 
 
 def write_parquet(frame: pd.DataFrame, path: Path, metadata: Mapping[str, str]) -> None:
-    """Write any frame as Parquet with key-value metadata, atomically."""
+    """Write any frame as Parquet with key-value metadata, atomically.
+
+    Raises:
+        ArgumentError: the place cannot be written to.
+    """
     table = pa.table({str(name): _to_arrow(frame[name]) for name in frame.columns})
     extra = {_PREFIX + key.encode(): value.encode() for key, value in metadata.items()}
     table = table.replace_schema_metadata(extra)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
     try:
-        pq.write_table(table, temporary, compression="zstd")
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        os.close(handle)
+        try:
+            pq.write_table(table, temporary, compression="zstd")
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(path)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+    except OSError as error:
+        raise ArgumentError(f"cannot write '{path}': {error.strerror}; choose another place") from error
 
 
 def _to_arrow(values: "pd.Series[Any]") -> pa.Array:

@@ -15,7 +15,7 @@ from predictor.cli import EXIT_USAGE, main
 from predictor.data.sources.base import ReadOptions
 from predictor.data.sources.column_map import parse_column_map
 from predictor.data.table import read_metadata, read_table
-from predictor.errors import EmptyInputError, FormatError
+from predictor.errors import ArgumentError, EmptyInputError, FormatError
 
 DATA = Path(__file__).parents[2] / "data"
 HEADER = "JobID|User|State|Submit|Start|End|ElapsedRaw"
@@ -210,3 +210,15 @@ def test_the_help_shows_the_formats_and_examples(capsys: pytest.CaptureFixture[s
     printed = capsys.readouterr().out
     for part in ("Examples", "sacct-json", "slurmdbd", "--map", "quarantine"):
         assert part in printed
+
+
+def test_the_table_never_replaces_a_log_or_a_folder(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.psv", GOOD)
+    with pytest.raises(ArgumentError, match="one of the logs"):
+        ingest([path], tmp_path / "a.psv")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ArgumentError, match="cannot write"):
+        ingest([path], tmp_path / "folder")
+    with pytest.raises(FormatError, match="check the path"):
+        ingest([tmp_path / "folder"], tmp_path / "jobs.parquet")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.psv", "folder"]
