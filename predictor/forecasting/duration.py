@@ -1,0 +1,180 @@
+"""This module is the duration model: three experts, their pool, and its calibration."""
+
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from predictor.contracts.forecast import LEVELS, DurationForecasts
+from predictor.features.assemble import FeatureTable, feature_names
+from predictor.features.history import RECENT_KINDS
+from predictor.features.history_kernel import READINGS
+from predictor.features.keys import KEY_KINDS
+from predictor.features.rowwise import ROWWISE_NAMES, Vocabulary
+from predictor.forecasting.calibration import Calibration, CalibrationSettings, group_of
+from predictor.forecasting.expert_weights import ExpertWeights, WeightSettings, expert_losses
+from predictor.forecasting.pool import pool_cdf, pooled_quantiles
+from predictor.forecasting.quantile_boosting import BoostingSettings, QuantileBoosting
+from predictor.forecasting.recent_runs import recent_quantiles
+from predictor.forecasting.survival_forest import ForestSettings, SurvivalForest
+
+FloatArray = npt.NDArray[np.float64]
+
+EXPERTS: tuple[str, ...] = ("survival_forest", "quantile_boosting", "recent_runs")
+# support class x expert: before any outcome, the last runs deserve trust only where there are some
+PRIOR_WEIGHTS = np.array([[0.50, 0.45, 0.05], [0.42, 0.42, 0.16], [0.35, 0.40, 0.25], [0.30, 0.40, 0.30]])
+# momentary load of a key differs between weeks more than between jobs: the trees do better without it
+_LOAD_READINGS = frozenset(
+    {"count_ended", "burst", "pending", "running", "since_end_log_s", "since_submit_log_s",
+     "running_mean_elapsed_log_s", "running_oldest_elapsed_log_s"}
+)  # fmt: skip
+_OWN_KINDS = frozenset({"user", "template", "shape", "limit", "name"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DurationSettings:
+    """Everything that can be chosen about the duration model; JSON-able."""
+
+    random_state: int = 0
+    keep_per_burst: int = 4
+    burst_power: float = 0.0
+    max_rows: int = 40_000
+    calibration_days: float = 21.0
+    forest: ForestSettings = field(default_factory=ForestSettings)
+    boosting: BoostingSettings = field(default_factory=BoostingSettings)
+    weights: WeightSettings = field(default_factory=WeightSettings)
+    calibration: CalibrationSettings = field(default_factory=CalibrationSettings)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the settings as plain JSON values."""
+        return asdict(self)
+
+
+def forest_columns() -> npt.NDArray[np.intp]:
+    """Return the feature columns of the forest: the request and the job's own habits."""
+    own = [
+        kind.name in _OWN_KINDS and reading not in _LOAD_READINGS for kind in KEY_KINDS for reading in READINGS
+    ]
+    return np.flatnonzero(np.concatenate([np.ones(len(ROWWISE_NAMES), dtype=bool), np.array(own)]))
+
+
+def boosting_columns() -> npt.NDArray[np.intp]:
+    """Return the feature columns of the boosting: those of the forest and all that is relative to the reference."""
+    relative = np.arange(len(ROWWISE_NAMES) + len(KEY_KINDS) * len(READINGS), len(feature_names()))
+    return np.concatenate([forest_columns(), relative])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experts:
+    """What training learns once; nothing in it changes while it serves.
+
+    Attributes:
+        site_log_s: shape (L,), log quantiles of all training durations.
+        trained_until_s: moment up to which the training data were known.
+    """
+
+    vocabulary: Vocabulary
+    forest: SurvivalForest
+    boosting: QuantileBoosting
+    site_log_s: FloatArray
+    trained_until_s: float
+
+    def predict(self, features: FeatureTable) -> FloatArray:
+        """Return the log quantiles of all experts, shape (n, len(EXPERTS), L)."""
+        forest = self.forest.predict(np.ascontiguousarray(features.values[:, forest_columns()]))
+        boosted = self.boosting.predict(
+            np.ascontiguousarray(features.values[:, boosting_columns()]), features.reference_log_s
+        )
+        by_user = recent_quantiles(features.recent_log_s[:, RECENT_KINDS.index("user")], forest)
+        recent = recent_quantiles(features.recent_log_s[:, RECENT_KINDS.index("template")], by_user)
+        return np.stack([forest, boosted, recent], axis=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawForecasts:
+    """What the experts said about n jobs, kept until the outcomes are known.
+
+    Attributes:
+        experts: shape (n, K, L), log quantiles.
+        weights: shape (n, K), weights of the experts at that time.
+        support: shape (n,), finished runs of the job's template.
+        group: shape (n,), calibration group.
+        identity: shape (n,), submitters.
+        limit_s: shape (n,), walltime limits, ``inf`` = none.
+    """
+
+    experts: FloatArray
+    weights: FloatArray
+    support: npt.NDArray[np.int64]
+    group: npt.NDArray[np.intp]
+    identity: npt.NDArray[np.object_]
+    limit_s: FloatArray
+
+    def take(self, rows: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> "RawForecasts":
+        """Return the chosen rows."""
+        return RawForecasts(
+            experts=self.experts[rows], weights=self.weights[rows], support=self.support[rows],
+            group=self.group[rows], identity=self.identity[rows], limit_s=self.limit_s[rows],
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class OnlineState:
+    """What goes on learning while the model serves: expert weights and calibration."""
+
+    weights: ExpertWeights
+    calibration: Calibration
+    _levels: FloatArray | None = None
+    _levels_at: int = -1
+
+    @classmethod
+    def new(cls, settings: DurationSettings) -> "OnlineState":
+        """Return a state that has seen no outcome."""
+        return cls(
+            weights=ExpertWeights(prior=PRIOR_WEIGHTS.copy(), settings=settings.weights),
+            calibration=Calibration(settings=settings.calibration),
+        )
+
+    def consider(self, features: FeatureTable, experts: FloatArray) -> RawForecasts:
+        """Weigh the experts for n jobs with what is known now."""
+        support = features.support[:, RECENT_KINDS.index("template")]
+        return RawForecasts(
+            experts=experts,
+            weights=self.weights.weights(support, features.identity),
+            support=support,
+            group=group_of(features.gpus, support),
+            identity=features.identity,
+            limit_s=features.limit_s,
+        )
+
+    def forecast(self, raw: RawForecasts) -> DurationForecasts:
+        """Pool and calibrate; quantiles at LEVELS, monotone and never above the limit."""
+        if self._levels is None or self._levels_at != self.calibration.outcomes:
+            self._levels = self.calibration.levels(np.array(LEVELS))
+            self._levels_at = self.calibration.outcomes
+        logs = pooled_quantiles(raw.experts, raw.weights, self._levels[raw.group])
+        return DurationForecasts.build(np.exp(logs), raw.limit_s)
+
+    def learn(
+        self, raw: RawForecasts, elapsed_s: FloatArray, observed: npt.NDArray[np.bool_], known_s: FloatArray
+    ) -> None:
+        """Learn from n outcomes in the order in which they became known.
+
+        Args:
+            raw: what was forecast for them.
+            elapsed_s: shape (n,), seconds they ran.
+            observed: shape (n,), False where the duration is right-censored.
+            known_s: shape (n,), when the outcome became known, ascending.
+        """
+        log_limit = np.log(np.maximum(raw.limit_s, 1.0))
+        log_duration = np.minimum(np.log(np.maximum(elapsed_s, 1.0)), log_limit)
+        at_limit = log_duration >= log_limit
+        below, upto = pool_cdf(raw.experts, raw.weights, log_duration)
+        counts = observed | at_limit  # a job killed at its limit occupied exactly its limit
+        self.calibration.learn(
+            below, np.where(at_limit, 1.0, upto), counts, raw.group, raw.identity, known_s
+        )
+        capped = np.minimum(raw.experts[counts], log_limit[counts][:, None, None])
+        self.weights.learn(
+            expert_losses(capped, log_duration[counts]), raw.support[counts], raw.identity[counts], known_s[counts]
+        )

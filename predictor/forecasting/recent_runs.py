@@ -1,0 +1,49 @@
+"""This module forecasts with the empirical distribution of a key's last runs.
+
+It is both an expert of the pool and the distribution that the non-learned baselines get, so that CRPS
+compares like with like. The template predictor (median of the last ten runs of the same template) goes
+back to Gibbons 1997 and Smith, Foster and Taylor 1998.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from predictor.contracts.forecast import LEVELS
+from predictor.features.compiled import compiled
+from predictor.features.history_kernel import RECENT
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def recent_quantiles(recent_log_s: npt.NDArray[np.float32], otherwise: FloatArray) -> FloatArray:
+    """Return the empirical log quantiles of the last runs, shape (n, L).
+
+    Args:
+        recent_log_s: shape (n, RECENT), log seconds, newest first, NaN-padded.
+        otherwise: shape (n, L) or (L,), log quantiles of jobs without a history.
+    """
+    out = np.array(np.broadcast_to(otherwise, (len(recent_log_s), len(LEVELS))))
+    _empirical(recent_log_s, np.array(LEVELS), out)
+    return out
+
+
+@compiled
+def _empirical(recent: npt.NDArray[np.float32], levels: FloatArray, out: FloatArray) -> None:
+    ascending = np.empty(RECENT)
+    for row in range(recent.shape[0]):
+        size = 0
+        while size < RECENT and not np.isnan(recent[row, size]):
+            value = np.float64(recent[row, size])
+            place = size
+            while place > 0 and ascending[place - 1] > value:
+                ascending[place] = ascending[place - 1]
+                place -= 1
+            ascending[place] = value
+            size += 1
+        if size == 0:
+            continue
+        for index in range(levels.shape[0]):
+            position = levels[index] * (size - 1)
+            low = int(position)
+            high = min(low + 1, size - 1)
+            out[row, index] = ascending[low] + (position - low) * (ascending[high] - ascending[low])
