@@ -221,3 +221,29 @@ def test_a_header_alone_and_a_strange_file_are_clear_errors() -> None:
         read("once upon a time\nthere was a log\n")
     with pytest.raises(FormatError, match="fields"):
         read("a|b\n", fields=("JobID", "State", "Submit"))
+
+
+def test_clocks_that_are_none_are_unreadable_and_dangling_delimiters_are_cut_off() -> None:
+    result = read(f"{HEADER}|Timelimit\n7|a|u|COMPLETED|{LIFE}|soonish\n8|a|u|COMPLETED|{LIFE}|00:10:00\n")
+    assert result.unreadable["reason"].tolist() == ["bad-number:timelimit"]
+    assert result.frame["walltime_s"].tolist() == [600.0]
+
+
+def test_older_logs_name_gpus_in_reqgres_per_node() -> None:
+    frame = read(f"{HEADER}|ReqGRES|ReqNodes\n7|a|u|COMPLETED|{LIFE}|gpu:a100:2|3\n").frame
+    assert frame["requested_gpus"].tolist() == [6.0]
+
+
+def test_gpu_use_of_steps_becomes_a_ratio() -> None:
+    text = (
+        f"{HEADER}|TRESUsageInAve|MaxRSS\n7|a|u|COMPLETED|{LIFE}||\n"
+        f"7.0|a||COMPLETED|{LIFE}|cpu=00:00:10,gres/gpuutil=85|lots\n"
+    )
+    frame = read(text).frame
+    assert frame["gpu_utilisation_ratio"].tolist() == [0.85]
+    assert frame["peak_host_memory_mib"].isna().all()
+
+
+def test_a_dump_in_which_no_record_fits_is_refused() -> None:
+    with pytest.raises(FormatError, match="no record"):
+        read(f"{HEADER}\n7|a\n8|b\n")

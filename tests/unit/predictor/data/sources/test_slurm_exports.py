@@ -165,3 +165,15 @@ def test_a_database_dump_has_epochs_integers_and_numeric_resources() -> None:
 def test_a_dump_without_the_table_s_columns_is_refused_by_name() -> None:
     with pytest.raises(FormatError, match="time_submit"):
         SlurmdbdReader().read(log("x", "id_job,state\n1,3\n"), ReadOptions())
+
+
+def test_parts_of_heterogeneous_jobs_keep_their_offset() -> None:
+    document = json.loads((DATA / "sacct_2605.json").read_text())
+    job = document["jobs"][0]
+    job["het"] = {"job_id": 40, "job_offset": {"set": True, "infinite": False, "number": 1}}
+    assert from_json(json.dumps({"jobs": [job]})).frame["job_id"].tolist() == ["40+1"]
+    line = json.loads((DATA / "jobcomp_2205.jsonl").read_text().splitlines()[2])
+    line |= {"het_job_id": 40, "het_job_offset": 1, "time_limit": 4294967295}
+    frame = JobcompReader().read(log("x", json.dumps(line)), ReadOptions()).frame
+    assert frame["job_id"].tolist() == ["40+1"]
+    assert frame["walltime_s"].isna().all()

@@ -264,3 +264,20 @@ def test_conformed_rows_have_the_canonical_types() -> None:
         "philly", "timestamp,duration,num_gpus,gpu_time,cluster\n2026-01-05 12:00:00,66,2,132,ab\n"
     ).frame
     pd.testing.assert_frame_equal(conform(frame), frame)
+
+
+def test_rows_of_another_width_than_the_header_are_a_wrong_delimiter_or_unreadable() -> None:
+    header = "timestamp,duration,num_gpus,gpu_time,cluster\n"
+    with pytest.raises(FormatError, match="--delimiter"):
+        read("philly", header + "2026-01-05 12:00:00;5;1;5;a\n")
+    result = read("philly", header + "2026-01-05 12:00:00,5,1,5,a\n1,2\n2026-01-05 12:00:00,5,1,5,a,b\n")
+    assert result.unreadable["line"].tolist() == [3, 4]
+    assert result.rows_read == 3
+
+
+def test_one_huge_field_of_a_table_is_quarantined_not_fatal() -> None:
+    header = "timestamp,duration,num_gpus,gpu_time,cluster\n"
+    cells = ("5,1,5," + "x" * 3_000_000, "nan,1,5,a", "-5,1,5,a")
+    rows = "".join(f"2026-01-05 12:00:00,{rest}\n" for rest in cells)
+    checked = validate(read("philly", header + rows).frame)
+    assert checked.fault_counts == {"field-too-long": 1, "number-negative": 1}
