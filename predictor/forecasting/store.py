@@ -174,8 +174,12 @@ class FileModelStore:
         with self._exclusive():
             return self._change(versions)
 
-    def promote(self, version: str) -> dict[str, ModelRef]:
-        """Make a version champion and the champion previous; promoting the champion changes nothing."""
+    def promote(self, version: str, *, retire_challenger: bool = False) -> dict[str, ModelRef]:
+        """Make a version champion and the champion previous; promoting the champion changes nothing.
+
+        Args:
+            retire_challenger: remove that alias too; without it only where the challenger is promoted.
+        """
         self.directory(version)
         with self._exclusive():
             now = self.aliases()
@@ -186,7 +190,7 @@ class FileModelStore:
                 changes[PREVIOUS] = now[CHAMPION].version
             elif PREVIOUS in now and now[PREVIOUS].version == version:
                 changes[PREVIOUS] = None
-            if CHALLENGER in now and now[CHALLENGER].version == version:
+            if CHALLENGER in now and (retire_challenger or now[CHALLENGER].version == version):
                 changes[CHALLENGER] = None
             return self._change(changes, check=(CHAMPION,))
 

@@ -1,0 +1,1 @@
+"""How good forecasts are: scores, slices, and the rolling-origin backtest."""
