@@ -142,3 +142,47 @@ class DurationForecasts:
         total = np.exp(np.minimum(logs[rows, at - 1] + share * (logs[rows, at] - logs[rows, at - 1]), 50.0))
         limit_left = np.maximum(self.limit_s - elapsed_s, MIN_DURATION_S)
         return DurationForecasts.build(total - elapsed_s[:, None], limit_left, self.levels)
+
+
+NAMED_LEVELS: dict[str, float] = {
+    "q05": 0.05, "q10": 0.1, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q90": 0.9, "q95": 0.95,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobForecast:
+    """What is answered for one job.
+
+    Attributes:
+        quantiles_s: seconds by name of the quantile (``q05`` ... ``q95``), non-decreasing.
+        mean_s: expected seconds.
+        limit_s: enforced limit, None = none.
+        fallback: None when the job's own history stands behind the forecast, else the reason why it
+            rests on something wider: ``no-history-of-this-request`` or ``no-history-of-this-user``.
+        support_level: whose finished jobs the forecast rests on: ``template``, ``user`` or ``site``.
+        support: how many finished jobs that are.
+        distribution: the whole distribution, one row.
+    """
+
+    quantiles_s: dict[str, float]
+    mean_s: float
+    limit_s: float | None
+    fallback: str | None
+    support_level: str
+    support: int
+    provenance: Provenance
+    distribution: DurationForecasts
+
+    def survival(self, age_s: float) -> float:
+        """Return P(duration > age)."""
+        return float(self.distribution.survival(np.array([age_s]))[0])
+
+    def remaining_quantiles_s(self, elapsed_s: float) -> dict[str, float]:
+        """Return quantiles of the remaining seconds of a job that has run for ``elapsed_s``."""
+        return named_quantiles(self.distribution.remaining(np.array([elapsed_s])), 0)
+
+
+def named_quantiles(forecasts: DurationForecasts, row: int) -> dict[str, float]:
+    """Return the named quantiles of one row, seconds; the forecasts must be at LEVELS."""
+    values = forecasts.quantiles_s[row]
+    return {name: float(values[LEVELS.index(level)]) for name, level in NAMED_LEVELS.items()}

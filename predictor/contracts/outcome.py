@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from predictor.contracts.job import JobState
+from predictor.contracts.request import JobRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +14,7 @@ class Outcome:
         cluster, job_id, attempt: which attempt.
         state: a final state.
         submitted_s, started_s, ended_s: UTC epoch seconds; ``started_s`` is None when it never ran.
+        request: what was asked for, needed when the job was never announced before.
         elapsed_s: seconds it ran; None = ``ended_s - started_s``, or never ran.
     """
 
@@ -21,6 +23,7 @@ class Outcome:
     submitted_s: float
     ended_s: float
     cluster: str | None = None
+    request: JobRequest | None = None
     attempt: int = 0
     started_s: float | None = None
     elapsed_s: float | None = None

@@ -6,7 +6,9 @@ second of t is seen by later jobs only, which also keeps a job of zero length fr
 the previously *submitted* job instead is leakage: it may still be running.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -195,6 +197,29 @@ class HistoryStore:
         on_end(self._state, slot, at_s, log_duration, state.is_failure, not state.observes_duration)
         self._free.append(slot)
         return True
+
+    def export_arrays(self) -> dict[str, npt.NDArray[np.float64] | npt.NDArray[np.int64]]:
+        """Return the state as named arrays; together with ``export_names`` it restores the store."""
+        slots = np.array(list(self._slots.values()), dtype=np.int64)
+        return {**self._state._asdict(), "slots": slots}
+
+    def export_names(self) -> dict[str, object]:
+        """Return keys and unfinished jobs as plain JSON values."""
+        return {"keys": self._keys.export(), "jobs": [list(job) for job in self._slots]}
+
+    @classmethod
+    def restore(
+        cls, arrays: Mapping[str, npt.NDArray[np.float64] | npt.NDArray[np.int64]], names: Mapping[str, Any]
+    ) -> "HistoryStore":
+        """Return the store that ``export_arrays`` and ``export_names`` wrote."""
+        store = cls()
+        store._keys = KeyNumbers.restore(names["keys"])
+        store._state = HistoryState(**{name: np.array(arrays[name]) for name in HistoryState._fields})
+        taken = [int(slot) for slot in arrays["slots"]]
+        jobs = [(job[0], job[1], int(job[2])) for job in names["jobs"]]
+        store._slots = dict(zip(jobs, taken, strict=True))
+        store._free = sorted(set(range(len(store._state.job_key))) - set(taken), reverse=True)
+        return store
 
     def knows(self, job: JobKey) -> bool:
         """Return whether the job is pending or running here."""

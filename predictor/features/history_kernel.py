@@ -111,9 +111,10 @@ def on_submit(state: HistoryState, slot: int, at_s: float, log_limit: float) -> 
         stat = state.stat[key]
         stat[N_SUBMITTED] += 1
         stat[N_PENDING] += 1
-        stat[LAST_SUBMIT] = at_s
+        if not stat[LAST_SUBMIT] > at_s:  # NaN, or no later than this one
+            stat[LAST_SUBMIT] = at_s
         stat[BURST] = stat[BURST] * math.exp(-_LN2 * max(at_s - stat[BURST_AT], 0.0) / BURST_HALF_LIFE_S) + 1.0
-        stat[BURST_AT] = at_s
+        stat[BURST_AT] = max(at_s, stat[BURST_AT])
 
 
 @compiled
@@ -177,7 +178,7 @@ def on_end(
         keep = math.exp(-_LN2 * max(at_s - stat[DECAY_AT], 0.0) / DECAY_HALF_LIFE_S)
         for column in range(D_WEIGHT, D_USAGE_WEIGHT + 1):
             stat[column] *= keep
-        stat[DECAY_AT] = at_s
+        stat[DECAY_AT] = max(at_s, stat[DECAY_AT])
         stat[D_WEIGHT] += 1.0
         stat[D_LOG] += log_duration
         stat[D_LOG2] += log_duration * log_duration
@@ -195,7 +196,8 @@ def on_end(
             stat[EWMA_LOG] += 0.3 * (log_duration - stat[EWMA_LOG])
         state.ring[key, int(stat[N_ENDED]) % RECENT] = log_duration
         stat[N_ENDED] += 1
-        stat[LAST_END] = at_s
+        if not stat[LAST_END] > at_s:
+            stat[LAST_END] = at_s
     state.job_number[slot, 0] = np.nan
 
 

@@ -11,21 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from predictor.contracts.request import JobRequest
 from predictor.data.schema import seconds
 from predictor.features.names import name_group
 
 FloatArray = npt.NDArray[np.float64]
 TextArray = npt.NDArray[np.object_]
-
-TEXT_FIELDS: tuple[str, ...] = ("cluster", "user", "account", "queue", "qos", "gpu_type", "job_name")
-NUMBER_FIELDS: tuple[str, ...] = (
-    "requested_gpus",
-    "requested_nodes",
-    "requested_cpus",
-    "requested_memory_mib",
-    "walltime_s",
-    "array_task_index",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,29 +98,6 @@ def request_columns(frame: pd.DataFrame) -> RequestColumns:
         has_array=frame["array_job_id"].notna().to_numpy(dtype=bool),
         has_dependency=frame["dependency"].notna().to_numpy(dtype=bool),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRequest:
-    """One job as a scheduler describes it at submission; the fields are those of the job table."""
-
-    submitted_s: float
-    job_id: str | None = None
-    cluster: str | None = None
-    user: str | None = None
-    account: str | None = None
-    queue: str | None = None
-    qos: str | None = None
-    gpu_type: str | None = None
-    job_name: str | None = None
-    requested_gpus: float | None = None
-    requested_nodes: float | None = None
-    requested_cpus: float | None = None
-    requested_memory_mib: float | None = None
-    walltime_s: float | None = None
-    array_job_id: str | None = None
-    array_task_index: float | None = None
-    dependency: str | None = None
 
 
 def _numbers(values: Sequence[float | None]) -> FloatArray:

@@ -39,7 +39,7 @@ class CalibrationSettings:
 
 
 @dataclass(slots=True)
-class _Histogram:
+class Histogram:
     """Faded PIT histogram of one group."""
 
     ended: FloatArray = field(default_factory=lambda: np.zeros(PIT_BINS))
@@ -68,7 +68,7 @@ class Calibration:
     """The state of the calibration: one PIT histogram per group and one for all."""
 
     settings: CalibrationSettings = field(default_factory=CalibrationSettings)
-    groups: list[_Histogram] = field(default_factory=lambda: [_Histogram() for _ in range(GROUPS + 1)])
+    groups: list[Histogram] = field(default_factory=lambda: [Histogram() for _ in range(GROUPS + 1)])
     bursts: dict[str, tuple[float, float]] = field(default_factory=dict)
     outcomes: int = 0
 
@@ -85,7 +85,7 @@ class Calibration:
             result[group] = np.interp(wanted, cumulative, edges)
         return np.asarray(np.clip(result, 1e-4, 1.0 - 1e-4))
 
-    def _masses(self, histogram: _Histogram, prior: FloatArray) -> FloatArray:
+    def _masses(self, histogram: Histogram, prior: FloatArray) -> FloatArray:
         """Return probability masses of the bins, weighted by evidence; product-limit where censored."""
         ended = histogram.ended + prior
         if not histogram.censored.any():

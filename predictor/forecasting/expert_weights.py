@@ -37,7 +37,7 @@ def support_class(support: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
 
 
 @dataclass(slots=True)
-class _Regret:
+class Regret:
     """Faded sum of the losses of each expert above the mean of all."""
 
     loss: FloatArray
@@ -81,12 +81,12 @@ class ExpertWeights:
 
     prior: FloatArray
     settings: WeightSettings = field(default_factory=WeightSettings)
-    overall: list[_Regret] = field(default_factory=list)
-    submitters: dict[str, _Regret] = field(default_factory=dict)
+    overall: list[Regret] = field(default_factory=list)
+    submitters: dict[str, Regret] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.overall:
-            self.overall = [_Regret(loss=np.zeros(self.prior.shape[1])) for _ in self.prior]
+            self.overall = [Regret(loss=np.zeros(self.prior.shape[1])) for _ in self.prior]
 
     def weights(self, support: npt.NDArray[np.int64], identity: npt.NDArray[np.object_]) -> FloatArray:
         """Return the weights of the experts for n jobs, shape (n, K)."""
@@ -128,7 +128,7 @@ class ExpertWeights:
             if who is not None:
                 own = self.submitters.get(who)
                 if own is None:
-                    own = self.submitters[who] = _Regret(loss=np.zeros(losses.shape[1]))
+                    own = self.submitters[who] = Regret(loss=np.zeros(losses.shape[1]))
                 own.add(excess[row], at_s, settings.submitter_half_life_s, settings.burst_half_life_s)
                 scale = 1.0 / own.burst  # one submitter's burst moves the rest no more than it moves him
             group = self.overall[classes[row]]

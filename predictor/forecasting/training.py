@@ -40,12 +40,14 @@ class DurationModel:
         online: expert weights and calibration, which go on learning.
         settings: how it was trained.
         texts: LightGBM's native text of each set of trees, by name; what a bundle keeps.
+        history: of all keys as of the cut; None where the model is only backtested.
     """
 
     experts: Experts
     online: OnlineState
     settings: DurationSettings
     texts: dict[str, str]
+    history: HistoryStore | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +68,17 @@ class TrainingLog:
         return len(self.features)
 
 
-def prepare_log(frame: pd.DataFrame, vocabulary: Vocabulary) -> TrainingLog:
-    """Return the as-of features and outcomes of a canonical job table, row by row."""
+def prepare_log(
+    frame: pd.DataFrame, vocabulary: Vocabulary, *, store: HistoryStore | None = None, until_s: float = np.inf
+) -> TrainingLog:
+    """Return the as-of features and outcomes of a canonical job table, row by row.
+
+    The history is played into ``store`` (a new one by default) up to ``until_s``.
+    """
     requests = request_columns(frame)
     life = lifetimes(frame)
-    features = FeatureBuilder(vocabulary).assemble(requests, HistoryStore().sweep_log(frame))
+    history = (HistoryStore() if store is None else store).sweep_log(frame, until_s=until_s)
+    features = FeatureBuilder(vocabulary).assemble(requests, history)
     return TrainingLog(
         features=features,
         outcomes=outcomes_of(requests.submitted_s, life, features.limit_s),
@@ -108,7 +116,11 @@ def train_duration(
     known = request_columns(frame).submitted_s < cut_s
     past = frame[known]
     vocabulary = Vocabulary.learn(request_columns(past))
-    return train_on_log(prepare_log(past, vocabulary), vocabulary, cut_s=cut_s, settings=settings, progress=progress)
+    store = HistoryStore()
+    log = prepare_log(past, vocabulary, store=store, until_s=cut_s)
+    model = train_on_log(log, vocabulary, cut_s=cut_s, settings=settings, progress=progress)
+    model.history = store
+    return model
 
 
 def train_on_log(
