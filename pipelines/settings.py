@@ -1,0 +1,165 @@
+"""This module reads the settings of the batch jobs from a TOML file and the environment.
+
+Environment variables win over the file: ``PREDICTOR_GATE__MAX_CRPS_WORSENING=0.1`` sets
+``max_crps_worsening`` of ``[gate]``. Unknown keys are refused and all faults are told at once. Paths are
+relative to the working directory.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from predictor.errors import ArgumentError, FormatError
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+ENV_PREFIX = "PREDICTOR_"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SourceSettings(_Section):
+    """Logs of one scheduler: files or glob patterns, and what the logs do not say themselves."""
+
+    files: tuple[str, ...] = Field(min_length=1)
+    format: str = "auto"
+    tz: str = "UTC"
+    map: Path | None = None
+    cluster: str | None = None
+
+
+class DataSettings(_Section):
+    """The canonical job table and where new rows for it come from.
+
+    ``outcomes`` are JSON-lines files (or patterns) that the service writes, one finished job per line.
+    """
+
+    table: Path = Path("training_data/canonical/jobs.parquet")
+    sources: tuple[SourceSettings, ...] = ()
+    outcomes: tuple[str, ...] = ()
+
+
+class ModelsSettings(_Section):
+    """The model store: bundles lie in ``<root>/<target>/<version>``; ``keep`` versions stay."""
+
+    root: Path = Path("models/store")
+    keep: int = Field(default=10, ge=2)
+
+
+class TrackingSettings(_Section):
+    """The MLflow store; without a URI it is ``mlflow.db`` in the folder of runs."""
+
+    uri: str | None = None
+    artifacts: Path | None = None
+    experiment: str = "predictor"
+
+
+class EvaluationSettings(_Section):
+    """The frozen recent window that models are judged on: its length, and its largest share of the log.
+
+    ``min_rows`` jobs are needed before and in it. With ``unseen_rows`` jobs that are newer than the
+    champion's training data, the window holds those only, which makes the comparison fair.
+    """
+
+    window_days: float = Field(default=14.0, gt=0.0)
+    max_share: float = Field(default=0.3, gt=0.0, lt=1.0)
+    min_rows: int = Field(default=100, ge=1)
+    unseen_rows: int = Field(default=1000, ge=1)
+
+
+class GateSettings(_Section):
+    """What a challenger must achieve on the window.
+
+    A worsening is relative: 0.03 = three percent above the champion's value. A champion that has trained
+    on part of the window is hard to beat there, so ``max_worsening_seen`` holds for it instead.
+    """
+
+    max_crps_worsening: float = Field(default=0.03, ge=0.0)
+    max_log_ratio_worsening: float = Field(default=0.05, ge=0.0)
+    max_worsening_seen: float = Field(default=0.25, ge=0.0)
+    must_beat_baselines: bool = True
+    q90_coverage: tuple[Share, Share] = (0.84, 0.97)
+    q95_coverage: tuple[Share, Share] = (0.90, 0.995)
+    max_slice_worsening: float = Field(default=0.25, ge=0.0)
+    slice_min_rows: int = Field(default=200, ge=1)
+
+
+class FitSettings(_Section):
+    """What training is told."""
+
+    random_state: int = Field(default=0, ge=0)
+
+
+class PipelineSettings(BaseSettings):
+    """All settings of ``predictor retrain``, ``models``, ``review`` and ``backtest``."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, case_sensitive=False
+    )
+
+    runs: Path = Path("runs")
+    data: DataSettings = DataSettings()
+    models: ModelsSettings = ModelsSettings()
+    tracking: TrackingSettings = TrackingSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+    gate: GateSettings = GateSettings()
+    training: FitSettings = FitSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003  (the signature is pydantic's)
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Let the environment win over the file, whose content comes as arguments."""
+        return env_settings, init_settings
+
+    @property
+    def tracking_uri(self) -> str:
+        """The MLflow tracking URI, never ambient."""
+        return self.tracking.uri or f"sqlite:///{(self.runs / 'mlflow.db').resolve()}"
+
+    @property
+    def artifact_root(self) -> Path | None:
+        """The folder of MLflow artifacts; None leaves it to a tracking server."""
+        if self.tracking.artifacts is None and self.tracking_uri.startswith(("http:", "https:")):
+            return None
+        return (self.tracking.artifacts or self.runs / "mlartifacts").resolve()
+
+    def deciding(self) -> dict[str, object]:
+        """Return the settings that change what a retraining yields, as JSON-able values."""
+        return self.model_dump(mode="json", include={"evaluation", "gate", "training"})
+
+
+def load_settings(config: Path | None = None) -> PipelineSettings:
+    """Return the settings of a TOML file (or the defaults) with the environment on top.
+
+    Raises:
+        FormatError: the file cannot be read or is no TOML.
+        ArgumentError: settings are unknown or out of range; all are listed.
+    """
+    given: Mapping[str, Any] = {}  # Any: TOML holds what it likes until it is validated
+    if config is not None:
+        try:
+            given = tomllib.loads(config.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise FormatError(f"cannot read the settings '{config}': {error}") from error
+    try:
+        return PipelineSettings(**given)
+    except ValidationError as error:
+        where = "the settings" if config is None else f"the settings '{config}'"
+        faults = [_fault(fault["loc"], fault["type"], fault["msg"]) for fault in error.errors()]
+        raise ArgumentError(f"{where} cannot be used ({len(faults)} faults)", faults=faults) from error
+
+
+def _fault(place: tuple[int | str, ...], kind: str, message: str) -> str:
+    key = ".".join(str(part) for part in place)
+    return f"{key}: no such setting" if kind == "extra_forbidden" else f"{key}: {message}"

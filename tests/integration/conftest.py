@@ -1,0 +1,38 @@
+"""This module holds what the tests of whole batch jobs share: a job table and settings in a folder."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from pipelines.settings import PipelineSettings
+from predictor.data.synthetic import WorkloadSpec, generate
+from predictor.data.table import write_table
+
+
+@pytest.fixture(scope="session")
+def jobs() -> pd.DataFrame:
+    """A synthetic log of a month, in the order of submission."""
+    return generate(WorkloadSpec(jobs=2000, days=30.0, users=12, random_state=1)).frame
+
+
+@pytest.fixture
+def make_settings(tmp_path: Path, jobs: pd.DataFrame) -> Callable[..., PipelineSettings]:
+    """Return settings whose every path is in a new folder; the table holds the given share of the log."""
+
+    def make(share: float = 0.8, **sections: object) -> PipelineSettings:
+        table = tmp_path / "canonical" / "jobs.parquet"
+        if not table.exists():
+            write_table(jobs.iloc[: int(share * len(jobs))], table)
+        return PipelineSettings.model_validate(
+            {
+                "runs": tmp_path / "runs",
+                "data": {"table": table},
+                "models": {"root": tmp_path / "models"},
+                "gate": {"q90_coverage": (0.7, 1.0), "q95_coverage": (0.7, 1.0)},
+                **sections,
+            }
+        )
+
+    return make
