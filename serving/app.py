@@ -1,0 +1,116 @@
+"""This module makes the ASGI app of a service; importing it makes nothing."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
+
+from predictor import __version__
+from predictor.errors import PredictorError
+from serving.decoding import escape
+from serving.middleware import TelemetryMiddleware, request_id_of
+from serving.openapi import JSON, describe
+from serving.problems import (
+    PROBLEM_TYPE,
+    Fault,
+    Problem,
+    ProblemError,
+    domain_problem,
+    invalid_request,
+    status_problem,
+)
+from serving.routes.operations import operations_router
+from serving.routes.outcomes import OutcomesEndpoint
+from serving.routes.predictions import PredictionsEndpoint
+from serving.services import Services
+
+
+def create_app(services: Services) -> FastAPI:
+    """Return the app of these services; its lifespan starts and stops them."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with services.running():
+            yield
+
+    app = FastAPI(
+        title="Job runtime predictor", version=__version__, lifespan=lifespan, openapi_url=None,
+        docs_url=None, redoc_url=None, redirect_slashes=False,
+    )  # fmt: skip
+    for endpoint in _hot_endpoints(services):
+        app.router.routes.append(Route(endpoint.path_format, endpoint, methods=["POST"]))
+    app.include_router(operations_router(services))
+    _add_openapi(app)
+    _add_problem_handlers(app)
+    app.add_middleware(
+        TelemetryMiddleware, telemetry=services.telemetry, logger=services.logger,
+        log_all=services.settings.log_requests == "all",
+    )  # fmt: skip
+    return app
+
+
+def _hot_endpoints(services: Services) -> tuple[PredictionsEndpoint, OutcomesEndpoint]:
+    return (
+        PredictionsEndpoint(
+            slot=services.slot, accuracy=services.accuracy, settings=services.settings, clock=services.clock,
+            telemetry=services.telemetry, logger=services.logger,
+        ),
+        OutcomesEndpoint(ledger=services.ledger, settings=services.settings),
+    )  # fmt: skip
+
+
+def _add_openapi(app: FastAPI) -> None:
+    def document() -> JSON:
+        if app.openapi_schema is None:
+            app.openapi_schema = describe(app)
+        return app.openapi_schema
+
+    app.openapi = document  # type: ignore[method-assign]  # the framework's documented way
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def openapi() -> JSONResponse:
+        return JSONResponse(document())
+
+
+def _add_problem_handlers(app: FastAPI) -> None:
+    @app.exception_handler(ProblemError)
+    async def on_problem(request: Request, error: ProblemError) -> Response:
+        return _respond(request, error.problem)
+
+    @app.exception_handler(PredictorError)
+    async def on_domain_error(request: Request, error: PredictorError) -> Response:
+        return _respond(request, domain_problem(error))
+
+    @app.exception_handler(HTTPException)
+    async def on_status(request: Request, error: HTTPException) -> Response:
+        headers = tuple((error.headers or {}).items())
+        return _respond(request, status_problem(error.status_code, _detail(request, error), headers))
+
+    @app.exception_handler(RequestValidationError)
+    async def on_validation(request: Request, error: RequestValidationError) -> Response:
+        return _respond(
+            request, invalid_request([_fault(fault["loc"], fault["msg"]) for fault in error.errors()])
+        )
+
+
+def _detail(request: Request, error: HTTPException) -> str:
+    if error.status_code == 404:
+        return f"there is nothing at '{request.url.path[:200]}'; the paths are listed in /openapi.json"
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "other methods")
+        return f"'{request.url.path[:200]}' takes {allowed}, not {request.method}"
+    return str(error.detail)
+
+
+def _fault(location: tuple[str | int, ...], message: str) -> Fault:
+    pointer = "".join(f"/{escape(str(part))}" for part in location)
+    return Fault(pointer=pointer, code="invalid", detail=message)
+
+
+def _respond(request: Request, answer: Problem) -> Response:
+    body = answer.encode(instance=request.url.path, request_id=request_id_of(request.scope))
+    return Response(body, answer.status, headers=dict(answer.headers), media_type=PROBLEM_TYPE)

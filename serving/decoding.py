@@ -1,0 +1,171 @@
+"""This module decodes JSON into structs, and where that fails names every fault at once.
+
+The fast path is msgspec's own. It stops at the first fault, so a body that fails is looked at again,
+field by field, against the same types.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from serving.problems import Fault, ProblemError, problem
+from serving.schemas import as_epoch_s, field_names
+
+S = TypeVar("S", bound=Struct)
+
+EARLIEST_S = datetime(1980, 1, 1, tzinfo=UTC).timestamp()  # the bounds of the job table
+LATEST_S = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
+_PATH = re.compile(r" - at `\$(?P<path>[^`]*)`$")
+_STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
+_LONGEST_QUOTE = 60  # characters of a faulty value to repeat
+_LARGEST_EXPLAINED = 2_000_000  # bytes of malformed JSON that are searched for NaN
+
+
+def escape(name: str) -> str:
+    """Return a name as one step of a JSON pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def malformed(body: bytes, error: Exception) -> ProblemError:
+    """Return the problem of a body that is no JSON; NaN and Infinity are pointed at."""
+    faults = [
+        Fault(pointer=pointer, code="not-a-number", detail=f"{text} is no JSON number; send null")
+        for pointer, text in _non_numbers(body)
+    ]
+    return ProblemError(problem("malformed-json", str(error) or "the body is empty", faults=faults))
+
+
+def find_faults(value: object, struct: type[Struct], *, ignore: Sequence[str] = ()) -> list[Fault]:
+    """Return all faults of a decoded JSON value against a struct's fields; none = it would decode."""
+    if not isinstance(value, dict):
+        return [Fault(pointer="", code="wrong-type", detail=f"expected an object, got {_quote(value)}")]
+    allowed = field_names(struct)
+    faults = [
+        Fault(pointer=f"/{escape(name)}", code="unknown-field", detail=_unknown(name, allowed))
+        for name in value
+        if name not in allowed
+    ]
+    for field in msgspec.structs.fields(struct):
+        name = field.encode_name
+        if name in ignore:
+            continue
+        if name not in value:
+            if field.required:
+                faults.append(Fault(pointer=f"/{name}", code="missing", detail=f"'{name}' is required"))
+            continue
+        try:
+            converted = msgspec.convert(value[name], type=field.type, str_keys=True)
+        except msgspec.ValidationError as error:
+            faults.append(_fault_of(error, name, value[name]))
+            continue
+        if name.endswith("_at") and converted is not None:
+            faults += moment_faults(name, converted)
+    return faults
+
+
+def moment_faults(name: str, moment: datetime | float) -> list[Fault]:
+    """Return the fault of a time that lies outside of the years 1980 to 2099; none = it is fine."""
+    if EARLIEST_S <= as_epoch_s(moment) < LATEST_S:
+        return []
+    detail = (
+        f"'{name}' is outside of the years 1980 to 2099; send RFC 3339 or epoch seconds (not ms)"
+    )
+    return [Fault(pointer=f"/{name}", code="out-of-range", detail=detail)]
+
+
+def salvage(raw: bytes | msgspec.Raw, struct: type[S], faults: Sequence[Fault]) -> S | None:
+    """Return the struct without its faulty fields, None where that is not enough to make one.
+
+    What remains can be checked further, so that a caller learns of all faults in one go.
+    """
+    faulty = {fault.pointer.split("/")[1] for fault in faults if fault.pointer}
+    try:
+        value = msgspec.json.decode(raw)
+        kept = {name: inner for name, inner in value.items() if escape(name) not in faulty}
+        return msgspec.convert(kept, type=struct, str_keys=True)
+    except (msgspec.MsgspecError, RecursionError, AttributeError):
+        return None
+
+
+def decode_struct(
+    raw: bytes | msgspec.Raw, decoder: "msgspec.json.Decoder[S]", struct: type[S]
+) -> S | list[Fault]:
+    """Return the struct that the JSON holds, or all of its faults."""
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        try:
+            return find_faults(msgspec.json.decode(raw), struct) or [_fault_of(error, "", UNSET)]
+        except (msgspec.DecodeError, RecursionError):
+            return [_fault_of(error, "", UNSET)]
+    except (msgspec.DecodeError, RecursionError) as error:
+        return [Fault(pointer="", code="malformed-json", detail=str(error))]
+
+
+def _unknown(name: str, allowed: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, allowed, n=1, cutoff=0.5)
+    if close:
+        return f"'{name[:_LONGEST_QUOTE]}' is no field; did you mean '{close[0]}'?"
+    return f"'{name[:_LONGEST_QUOTE]}' is no field; allowed are {', '.join(sorted(allowed))}"
+
+
+def _fault_of(error: msgspec.ValidationError, name: str, value: object) -> Fault:
+    text = str(error)
+    match = _PATH.search(text)
+    pointer = f"/{name}" if name else ""
+    if match is not None:
+        text = text[: match.start()]
+        for step in _STEP.finditer(match["path"]):
+            part = step["index"] if step["index"] is not None else step["name"]
+            pointer += f"/{part}"
+            value = _inside(value, part)
+    code = (
+        "wrong-type" if ", got `" in text else "out-of-range" if "=" in text or "range" in text else "invalid"
+    )
+    given = "" if value is UNSET or ", got `" in text else f", got {_quote(value)}"
+    return Fault(pointer=pointer, code=code, detail=text[:1].lower() + text[1:].replace("`", "") + given)
+
+
+def _inside(value: object, step: str | None) -> object:
+    if isinstance(value, list) and step is not None and step.isdigit() and int(step) < len(value):
+        return value[int(step)]
+    if isinstance(value, dict) and step in value:
+        return value[step]
+    return UNSET
+
+
+def _quote(value: object) -> str:
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "an array"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "..."
+
+
+class _NonNumber(str):
+    __slots__ = ()
+
+
+def _non_numbers(body: bytes) -> list[tuple[str, str]]:
+    if len(body) > _LARGEST_EXPLAINED:
+        return []
+    try:
+        return list(_walk(json.loads(body, parse_constant=_NonNumber), ""))
+    except (ValueError, RecursionError):
+        return []
+
+
+def _walk(value: object, pointer: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, _NonNumber):
+        yield pointer, str(value)
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _walk(inner, f"{pointer}/{escape(name)}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _walk(inner, f"{pointer}/{index}")

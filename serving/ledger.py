@@ -1,0 +1,178 @@
+"""This module records what happened to jobs: once, durably, and then into the model that answers."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import msgspec
+from structlog.typing import FilteringBoundLogger
+
+from serving.accuracy import Accuracy
+from serving.model_slot import ModelSlot
+from serving.outcome_checks import event_faults
+from serving.outcome_log import DAY_S, LogAccount, OutcomeLog
+from serving.outcome_rows import FINISHED, SUBMITTED, JobKey, OutcomeRow, row_of
+from serving.ports import Clock
+from serving.problems import Fault, Problem, invalid_request, problem
+from serving.schemas import OutcomeEvent, Receipt
+from serving.telemetry import Telemetry
+
+_RETRY = (("Retry-After", "5"),)
+_TURN = 50  # events between two turns of others
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """An event on its way to the disk: its row, or None where it repeats an earlier one."""
+
+    event: OutcomeEvent
+    row: OutcomeRow | None
+
+
+class OpenJobs:
+    """The jobs that have not finished, and digests of recent events; rebuilt from the log at the start."""
+
+    def __init__(self) -> None:
+        self._latest: dict[JobKey, OutcomeRow] = {}
+        self._payloads: dict[bytes, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._latest)
+
+    def rows(self) -> Iterable[OutcomeRow]:
+        """Return the latest row of each open job."""
+        return self._latest.values()
+
+    def known(self, job: JobKey) -> OutcomeRow | None:
+        """Return the latest row of an open job."""
+        return self._latest.get(job)
+
+    def payload(self, job: JobKey, event: str) -> str | None:
+        """Return the digest of the event as it was recorded, None = it was not."""
+        return self._payloads.get(_key(job, event))
+
+    def is_over(self, job: JobKey) -> bool:
+        """Whether the end of the job is recorded."""
+        return _key(job, FINISHED) in self._payloads
+
+    def add(self, row: OutcomeRow) -> None:
+        """Take up a row."""
+        over = self.is_over(row.job)
+        self._payloads[_key(row.job, row.event)] = row.payload
+        if row.event == FINISHED:
+            self._latest.pop(row.job, None)
+        elif not over and (row.event != SUBMITTED or row.job not in self._latest):
+            self._latest[row.job] = row
+
+
+class Ledger:
+    """The one way for events to get in."""
+
+    def __init__(
+        self, *, log: OutcomeLog, jobs: OpenJobs, slot: ModelSlot, accuracy: Accuracy, writing: asyncio.Lock,
+        clock: Clock, telemetry: Telemetry, logger: FilteringBoundLogger,
+    ) -> None:  # fmt: skip
+        self._log = log
+        self._jobs = jobs
+        self._slot = slot
+        self._accuracy = accuracy
+        self._writing = writing
+        self._clock = clock
+        self._telemetry = telemetry
+        self._logger = logger
+        self.fault = ""  # why the last writing failed, empty = it did not
+
+    def restore(self, memory_days: int) -> LogAccount:
+        """Read the log of the last days: which jobs are open, which events were recorded."""
+        account = LogAccount()
+        for row in self._log.read(since_s=self._clock() - memory_days * DAY_S, account=account):
+            self._jobs.add(row)
+        account.unreadable += self._log.torn
+        self._telemetry.set_unreadable_lines(account.unreadable)
+        if account.unreadable:
+            self._logger.warning("the outcome log has unreadable lines", lines=account.unreadable)
+        self._logger.info("outcome log read", rows=account.rows, open_jobs=len(self._jobs))
+        return account
+
+    def faults(self, event: OutcomeEvent) -> list[Fault]:
+        """Return what is wrong with an event as a whole, given what is known of its job."""
+        return event_faults(event, self._jobs.known((event.cluster, str(event.job_id), event.attempt)))
+
+    async def record(self, events: Sequence[OutcomeEvent]) -> list[Receipt | Problem]:
+        """Record events in order; each gets a receipt, once it is on disk, or a problem."""
+        async with self._writing:
+            fresh: dict[tuple[JobKey, str], OutcomeRow] = {}
+            checked: list[Accepted | Problem] = []
+            for index, event in enumerate(events):
+                checked.append(self._check(event, fresh))
+                await _give_way(index)
+            try:
+                if fresh:
+                    await asyncio.to_thread(self._log.append, list(fresh.values()))
+            except OSError as error:
+                self.fault = f"{type(error).__name__}: {error}"
+                self._logger.error("the outcome log cannot be written", exc_info=error)
+                refused = problem("outcome-log-unavailable", f"nothing was recorded: {error}", headers=_RETRY)
+                return [item if isinstance(item, Problem) else refused for item in checked]
+            self.fault = ""
+            for index, row in enumerate(fresh.values()):
+                self._apply(row)
+                await _give_way(index)
+        return [item if isinstance(item, Problem) else self._receipt(item) for item in checked]
+
+    def _check(self, event: OutcomeEvent, fresh: dict[tuple[JobKey, str], OutcomeRow]) -> Accepted | Problem:
+        job: JobKey = (event.cluster, str(event.job_id), event.attempt)
+        payload = blake2b(msgspec.json.encode(event), digest_size=8).hexdigest()
+        earlier = fresh.get((job, event.event))
+        recorded = earlier.payload if earlier is not None else self._jobs.payload(job, event.event)
+        if recorded == payload:
+            return Accepted(event=event, row=None)
+        if recorded is not None:
+            self._telemetry.count_outcome(event.event, "conflict")
+            detail = (
+                f"'{event.event}' of job '{event.job_id}', attempt {event.attempt}, was recorded otherwise"
+            )
+            return problem("outcome-conflict", detail)
+        known = fresh.get((job, "started")) or fresh.get((job, SUBMITTED)) or self._jobs.known(job)
+        faults = event_faults(event, known)
+        if faults:
+            self._telemetry.count_outcome(event.event, "invalid")
+            return invalid_request(faults)
+        row = row_of(event, known, now_s=self._clock(), payload=payload)
+        fresh[(job, event.event)] = row
+        return Accepted(event=event, row=row)
+
+    def _apply(self, row: OutcomeRow) -> None:
+        late = self._jobs.is_over(row.job)
+        self._jobs.add(row)
+        if late:
+            return
+        if row.event == FINISHED:
+            self._accuracy.judge(row)
+        try:
+            forecast = self._slot.record(row)
+            if forecast is not None:
+                self._accuracy.remember(row.request(), forecast)
+        except Exception as error:  # the row is on disk and stays; the caller must not send it again
+            self._logger.error("the model could not take up an event", event_kind=row.event, exc_info=error)
+
+    def _receipt(self, item: Accepted) -> Receipt:
+        event = item.event
+        receipt = Receipt(
+            result="duplicate" if item.row is None else "recorded", event=event.event, cluster=event.cluster,
+            job_id=str(event.job_id), attempt=event.attempt,
+        )  # fmt: skip
+        self._telemetry.count_outcome(event.event, receipt.result)
+        return receipt
+
+
+async def _give_way(index: int) -> None:
+    """Let waiting requests have a turn now and then during a long batch."""
+    if index % _TURN == _TURN - 1:
+        await asyncio.sleep(0)
+
+
+def _key(job: JobKey, event: str) -> bytes:
+    cluster, job_id, attempt = job
+    return blake2b("\0".join((cluster or "", job_id, str(attempt), event)).encode(), digest_size=12).digest()

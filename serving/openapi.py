@@ -1,0 +1,165 @@
+"""This module describes the API as OpenAPI 3.1: the framework's part, and the routes that bypass it.
+
+The schemas of those routes come from the structs that decode and encode them, so they cannot disagree.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from serving import examples
+from serving.problems import PROBLEM_TYPE, TYPE_PREFIX, ProblemKind, catalogue
+from serving.routes import outcomes, predictions
+from serving.schemas import (
+    Job,
+    JobBatch,
+    OutcomeBatch,
+    OutcomeEvent,
+    Prediction,
+    PredictionBatch,
+    ProblemView,
+    Receipt,
+    ReceiptBatch,
+)
+
+JSON = dict[str, Any]  # Any: JSON values
+
+_REF = "#/components/schemas/{name}"
+_STRUCTS = (
+    Job,
+    JobBatch,
+    OutcomeBatch,
+    OutcomeEvent,
+    Prediction,
+    PredictionBatch,
+    ProblemView,
+    Receipt,
+    ReceiptBatch,
+)
+_BODY_PROBLEMS = (
+    "malformed-json", "body-too-large", "unsupported-media-type", "invalid-request", "too-many-jobs",
+    "internal-error",
+)  # fmt: skip
+_REQUEST_ID = {
+    "name": "X-Request-Id", "in": "header", "required": False,
+    "description": "echoed in the answer and named in the log; made where absent",
+    "schema": {"type": "string", "maxLength": 128},
+}  # fmt: skip
+_DESCRIPTION = """Calibrated forecasts of how long a job will run, as whole distributions.
+
+Names and units are those of the job table: seconds end with `_s`, MiB with `_mib`. Times are RFC 3339 or
+epoch seconds. Errors are `application/problem+json` (RFC 9457) and name every fault at once."""
+
+
+def describe(app: FastAPI) -> JSON:
+    """Return the OpenAPI document of the app."""
+    document: JSON = get_openapi(
+        title=app.title, version=app.version, description=_DESCRIPTION, routes=app.routes,
+        tags=[{"name": "predictions", "description": "Forecasts for schedulers"},
+              {"name": "outcomes", "description": "What really happened"},
+              {"name": "operations", "description": "Health, metrics, models"}],
+    )  # fmt: skip
+    _, schemas = msgspec.json.schema_components(_STRUCTS, ref_template=_REF)
+    components = document.setdefault("components", {}).setdefault("schemas", {})
+    components.update(schemas)
+    for name in ("HTTPValidationError", "ValidationError"):
+        components.pop(name, None)
+    paths = document["paths"]
+    paths[predictions.PATH] = {"post": _predictions()}
+    paths[outcomes.PATH] = {"post": _outcomes()}
+    for path in paths.values():
+        for operation in path.values():
+            _complete(operation)
+    return document
+
+
+def _predictions() -> JSON:
+    return {
+        "tags": ["predictions"], "operationId": "create_predictions",
+        "summary": "Forecast how long jobs will run",
+        "description": "One job, or `{\"jobs\": [...]}`. A faulty job of a batch gets a problem in its "
+        "place; the others get their answers. With `elapsed_s` the answer has `remaining`, with `ages_s` "
+        "it has `survival`.",
+        "requestBody": _body(("Job", "JobBatch"), examples.PREDICTION_REQUESTS),
+        "responses": {
+            "200": _answer("The forecasts", ("Prediction", "PredictionBatch"), examples.PREDICTION_ANSWERS),
+            **_problems((*_BODY_PROBLEMS, "no-model")),
+        },
+    }  # fmt: skip
+
+
+def _outcomes() -> JSON:
+    return {
+        "tags": ["outcomes"], "operationId": "record_outcomes",
+        "summary": "Record what happened to jobs",
+        "description": "One event, or `{\"outcomes\": [...]}`. An event is on disk before its receipt "
+        "leaves, and the next forecast knows it. Events are told apart by cluster, job_id, attempt and "
+        "event: sending one again is safe.",
+        "requestBody": _body(("OutcomeEvent", "OutcomeBatch"), examples.OUTCOME_REQUESTS),
+        "responses": {
+            "200": _answer("The receipts", ("Receipt", "ReceiptBatch"), examples.OUTCOME_ANSWERS),
+            **_problems((*_BODY_PROBLEMS, "outcome-conflict", "outcome-log-unavailable")),
+        },
+    }  # fmt: skip
+
+
+def _body(names: Sequence[str], samples: JSON) -> JSON:
+    return {
+        "required": True,
+        "content": {"application/json": {"schema": _one_of(names), "examples": samples}},
+    }
+
+
+def _answer(description: str, names: Sequence[str], samples: JSON) -> JSON:
+    return {
+        "description": description,
+        "content": {"application/json": {"schema": _one_of(names), "examples": samples}},
+    }
+
+
+def _one_of(names: Sequence[str]) -> JSON:
+    return {"oneOf": [{"$ref": _REF.format(name=name)} for name in names]}
+
+
+def _problems(codes: Sequence[str]) -> JSON:
+    kinds = catalogue()
+    grouped: dict[int, list[ProblemKind]] = {}
+    for code in codes:
+        grouped.setdefault(kinds[code].status, []).append(kinds[code])
+    return {str(status): _problem(grouped[status]) for status in sorted(grouped)}
+
+
+def _problem(kinds: Sequence[ProblemKind]) -> JSON:
+    return {
+        "description": "; ".join(kind.title for kind in kinds),
+        "content": {
+            PROBLEM_TYPE: {
+                "schema": {"$ref": _REF.format(name="ProblemView")},
+                "examples": {kind.code: {"value": _sample(kind)} for kind in kinds},
+            }
+        },
+    }
+
+
+def _sample(kind: ProblemKind) -> JSON:
+    sample: JSON = {
+        "type": TYPE_PREFIX + kind.code, "title": kind.title, "status": kind.status, "code": kind.code,
+        "detail": kind.explanation, "instance": predictions.PATH, "request_id": "4f1c" * 8,
+    }  # fmt: skip
+    if kind.code == "invalid-request":
+        sample |= {"detail": f"{len(examples.FAULTS)} faults, see errors", "errors": examples.FAULTS}
+    return sample
+
+
+def _complete(operation: JSON) -> None:
+    """Name the request id everywhere, and our problems in place of the framework's errors."""
+    operation.setdefault("parameters", []).append(_REQUEST_ID)
+    responses = operation["responses"]
+    if "HTTPValidationError" in str(responses.get("422", "")):
+        responses.pop("422")
+    if "404" in responses:
+        responses.update(_problems(("not-found",)))
+    responses.setdefault("500", _problems(("internal-error",))["500"])

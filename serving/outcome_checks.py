@@ -1,0 +1,76 @@
+"""This module checks what types cannot: times in range and in order, and fields that fit the event."""
+
+from itertools import pairwise
+
+from predictor.contracts.job import JobState
+from serving.decoding import moment_faults
+from serving.outcome_rows import FINISHED, STARTED, SUBMITTED, OutcomeRow
+from serving.problems import Fault
+from serving.schemas import OutcomeEvent, as_epoch_s
+
+CLOCK_SLACK_S = 1.0  # the two ends of a span may be rounded differently
+
+FINAL_STATES = tuple(state.value for state in JobState if state.is_final)
+_RAN_STATES = frozenset({"COMPLETED", "OUT_OF_MEMORY", "TIMEOUT", "PREEMPTED", "NODE_FAIL"})
+_NEEDED = {SUBMITTED: "submitted_at", STARTED: "started_at", FINISHED: "ended_at"}
+_FOREIGN = {
+    SUBMITTED: ("started_at", "ended_at", "elapsed_s", "state", "exit_code", "peak_vram_mib",
+                "peak_host_memory_mib", "gpu_utilisation_ratio"),
+    STARTED: ("ended_at", "elapsed_s", "state", "exit_code", "peak_vram_mib", "peak_host_memory_mib",
+              "gpu_utilisation_ratio"),
+    FINISHED: (),
+}  # fmt: skip
+
+
+def event_faults(event: OutcomeEvent, known: OutcomeRow | None) -> list[Fault]:
+    """Return all faults of an event, given the job's earlier row."""
+    faults: list[Fault] = []
+    for name in ("submitted_at", "started_at", "ended_at"):
+        moment = getattr(event, name)
+        if moment is not None:
+            faults += moment_faults(name, moment)
+    needed = _NEEDED[event.event]
+    if getattr(event, needed) is None:
+        faults.append(_missing(needed, f"a '{event.event}' event needs '{needed}'"))
+    if event.submitted_at is None and known is None and needed != "submitted_at":
+        detail = "the job was never announced; give 'submitted_at' (and what was requested)"
+        faults.append(_missing("submitted_at", detail))
+    for name in _FOREIGN[event.event]:
+        if getattr(event, name) is not None:
+            detail = f"'{name}' is not known when a job has just {event.event}; leave it out"
+            faults.append(Fault(pointer=f"/{name}", code="not-applicable", detail=detail))
+    if event.event == FINISHED:
+        faults += _end_faults(event, known)
+    return faults or _order_faults(event, known)
+
+
+def _end_faults(event: OutcomeEvent, known: OutcomeRow | None) -> list[Fault]:
+    allowed = ", ".join(FINAL_STATES)
+    if event.state is None:
+        return [_missing("state", f"a 'finished' event needs 'state', one of {allowed}")]
+    if event.state not in FINAL_STATES:
+        detail = f"'{event.state[:60]}' is no final state; allowed are {allowed}"
+        return [Fault(pointer="/state", code="not-allowed", detail=detail)]
+    started = event.started_at is not None or (known is not None and known.started_at is not None)
+    if event.state in _RAN_STATES and event.elapsed_s is None and not started:
+        return [_missing("elapsed_s", f"a {event.state} job has run; give 'started_at' or 'elapsed_s'")]
+    return []
+
+
+def _order_faults(event: OutcomeEvent, known: OutcomeRow | None) -> list[Fault]:
+    moments = []
+    for name in ("submitted_at", "started_at", "ended_at"):
+        moment = getattr(event, name)
+        if moment is not None:
+            moments.append((name, as_epoch_s(moment)))
+        elif known is not None and getattr(known, name) is not None:
+            moments.append((name, getattr(known, name).timestamp()))
+    return [
+        Fault(pointer=f"/{later}", code="out-of-order", detail=f"'{later}' is before '{earlier}'")
+        for (earlier, first_s), (later, then_s) in pairwise(moments)
+        if then_s < first_s - CLOCK_SLACK_S
+    ]
+
+
+def _missing(name: str, detail: str) -> Fault:
+    return Fault(pointer=f"/{name}", code="missing", detail=detail)

@@ -1,0 +1,192 @@
+"""This module turns errors into RFC 9457 problems; the domain's codes meet their HTTP status here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+import msgspec
+
+from predictor.errors import (
+    BundleError,
+    InputError,
+    LockHeldError,
+    NotFittedError,
+    PredictorError,
+)
+from serving.schemas import FaultView, ProblemView
+
+PROBLEM_TYPE = "application/problem+json"
+TYPE_PREFIX = "/problems/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemKind:
+    """One entry of the catalogue of problems.
+
+    Attributes:
+        explanation: what it means and what to do, for people.
+    """
+
+    code: str
+    status: int
+    title: str
+    explanation: str
+
+
+def catalogue() -> dict[str, ProblemKind]:
+    """Return every problem that this service answers with, by code."""
+    return {kind.code: kind for kind in _KINDS}
+
+
+_KINDS = (
+    ProblemKind(
+        code="malformed-json", status=400, title="The body is not JSON",
+        explanation="Send one JSON document in UTF-8. NaN and Infinity are no JSON numbers: send null.",
+    ),
+    ProblemKind(
+        code="not-found", status=404, title="There is nothing at this address",
+        explanation="The paths of this service are listed in /openapi.json and on the page /docs.",
+    ),
+    ProblemKind(
+        code="method-not-allowed", status=405, title="This address does not take this method",
+        explanation="The header Allow lists the methods that it takes.",
+    ),
+    ProblemKind(
+        code="outcome-conflict", status=409, title="This event was recorded before with other content",
+        explanation="The first record stays. Events are told apart by cluster, job_id, attempt and event; "
+        "count the attempts of a requeued job.",
+    ),
+    ProblemKind(
+        code="body-too-large", status=413, title="The body is too large",
+        explanation="Send fewer jobs per request, or raise PREDICTOR_MAX_BODY_BYTES.",
+    ),
+    ProblemKind(
+        code="unsupported-media-type", status=415, title="The body must be JSON",
+        explanation="Send Content-Type: application/json, in UTF-8 and without Content-Encoding.",
+    ),
+    ProblemKind(
+        code="invalid-request", status=422, title="The request has faults",
+        explanation="Every fault is listed in errors with a JSON pointer into the body; correct all of them.",
+    ),
+    ProblemKind(
+        code="too-many-jobs", status=422, title="The batch holds too many items",
+        explanation="Split the batch, or raise PREDICTOR_MAX_JOBS.",
+    ),
+    ProblemKind(
+        code="internal-error", status=500, title="The service failed",
+        explanation="A fault of ours. The log has the details under the request_id of the answer.",
+    ),
+    ProblemKind(
+        code="no-model", status=503, title="No model is loaded",
+        explanation="Neither a champion nor a fallback bundle can be used; /readyz says why. "
+        "Publish one with 'predictor retrain', check them with 'predictor models verify'.",
+    ),
+    ProblemKind(
+        code="outcome-log-unavailable", status=503, title="The outcome could not be made durable",
+        explanation="The log of outcomes cannot be written, so nothing was recorded. Send the event again "
+        "later; repeating it is safe.",
+    ),
+)  # fmt: skip
+_BY_STATUS = {
+    400: "malformed-json",
+    404: "not-found",
+    405: "method-not-allowed",
+    413: "body-too-large",
+    415: "unsupported-media-type",
+    422: "invalid-request",
+}
+_DOMAIN_STATUS: tuple[tuple[type[PredictorError], int], ...] = (
+    (InputError, 422),
+    (BundleError, 503),
+    (NotFittedError, 503),
+    (LockHeldError, 503),
+    (PredictorError, 500),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One fault of a request.
+
+    Attributes:
+        pointer: JSON pointer into the body, "" = the whole of it.
+        code: stable slug, such as ``unknown-field``.
+        detail: what was given, what is allowed.
+    """
+
+    pointer: str
+    code: str
+    detail: str
+
+    def below(self, prefix: str) -> "Fault":
+        """Return the same fault with its pointer put below a prefix."""
+        return Fault(pointer=prefix + self.pointer, code=self.code, detail=self.detail)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """An error on its way to the caller."""
+
+    code: str
+    status: int
+    title: str
+    detail: str
+    faults: Sequence[Fault] = ()
+    headers: Sequence[tuple[str, str]] = field(default=())
+
+    def view(self, *, instance: str = "", request_id: str = "") -> ProblemView:
+        """Return the members of the JSON document."""
+        return ProblemView(
+            type=TYPE_PREFIX + self.code, title=self.title, status=self.status, detail=self.detail,
+            code=self.code, instance=instance, request_id=request_id,
+            errors=[FaultView(pointer=f.pointer, code=f.code, detail=f.detail) for f in self.faults],
+        )  # fmt: skip
+
+    def encode(self, *, instance: str = "", request_id: str = "") -> bytes:
+        """Return the JSON document."""
+        return msgspec.json.encode(self.view(instance=instance, request_id=request_id))
+
+
+class ProblemError(Exception):
+    """Ends a request with a problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(f"{problem.code}: {problem.detail}")
+        self.problem = problem
+
+
+def problem(
+    code: str, detail: str = "", *, faults: Sequence[Fault] = (), headers: Sequence[tuple[str, str]] = ()
+) -> Problem:
+    """Return a problem of the catalogue."""
+    kind = next(kind for kind in _KINDS if kind.code == code)
+    return Problem(
+        code=code, status=kind.status, title=kind.title, detail=detail or kind.explanation,
+        faults=tuple(faults), headers=tuple(headers),
+    )  # fmt: skip
+
+
+def invalid_request(faults: Sequence[Fault]) -> Problem:
+    """Return the problem of a request with faults, all of them named."""
+    detail = faults[0].detail if len(faults) == 1 else f"{len(faults)} faults, see errors"
+    return problem("invalid-request", detail, faults=faults)
+
+
+def domain_problem(error: PredictorError) -> Problem:
+    """Return the problem of a domain error; its code stays, its class sets the status."""
+    status = next(status for kind, status in _DOMAIN_STATUS if isinstance(error, kind))
+    faults = [Fault(pointer="", code=error.code, detail=text) for text in error.faults]
+    return Problem(
+        code=error.code, status=status, title=HTTPStatus(status).phrase, detail=error.message, faults=faults
+    )
+
+
+def status_problem(status: int, detail: str, headers: Sequence[tuple[str, str]] = ()) -> Problem:
+    """Return the problem of a bare HTTP status, such as the framework raises."""
+    code = _BY_STATUS.get(status)
+    if code is not None:
+        return problem(code, detail, headers=headers)
+    title = HTTPStatus(status).phrase
+    return Problem(
+        code=f"http-{status}", status=status, title=title, detail=detail or title, headers=tuple(headers)
+    )

@@ -1,0 +1,80 @@
+"""This module is a loaded model in service: a forecaster, and the jobs that it has been told of."""
+
+from collections.abc import Iterable, Sequence
+
+from predictor.contracts.request import JobRequest
+from serving.outcome_rows import FINISHED, STARTED, SUBMITTED, JobKey, OutcomeRow
+from serving.ports import BundleFacts, Forecast, Forecaster
+
+
+class ServedModel:
+    """A forecaster that follows the outcome log.
+
+    Args:
+        forecaster: answers predictions; used from one thread at a time.
+        recorded_digest: digest of its bundle as the alias file records it, None for a fallback.
+    """
+
+    def __init__(self, forecaster: Forecaster, recorded_digest: str | None = None) -> None:
+        self._forecaster = forecaster
+        self._told: set[JobKey] = set()
+        self.recorded_digest = recorded_digest
+
+    @property
+    def info(self) -> BundleFacts:
+        """Identity of the bundle."""
+        return self._forecaster.info
+
+    def predict(self, jobs: Sequence[JobRequest]) -> Sequence[Forecast]:
+        """Return one forecast per job, in order."""
+        return self._forecaster.predict(jobs)
+
+    def record(self, row: OutcomeRow) -> Forecast | None:
+        """Let the forecaster learn from one row.
+
+        A submission is forecast first, so that its outcome can be compared with that.
+        """
+        if row.event == SUBMITTED:
+            if row.job in self._told:
+                return None
+            forecast = self._forecaster.predict((row.request(),))[0]
+            self._announce(row)
+            return forecast
+        if row.event == STARTED and row.started_at is not None:
+            self._announce(row)
+            self._forecaster.started(
+                cluster=row.cluster, job_id=row.job_id, attempt=row.attempt, at_s=row.started_at.timestamp()
+            )
+        elif row.event == FINISHED:
+            self._forecaster.finished(row.outcome())
+            self._told.discard(row.job)
+        return None
+
+    def replay(self, rows: Iterable[OutcomeRow], open_jobs: Iterable[OutcomeRow]) -> int:
+        """Learn what happened after the bundle was trained, and of jobs still open; return the count.
+
+        Args:
+            rows: rows of the log in their order; those up to ``trained_until_s`` are in the bundle already.
+            open_jobs: latest rows of the jobs that have not finished.
+        """
+        count = 0
+        until_s = self.info.trained_until_s
+        for row in open_jobs:
+            if row.moment_s <= until_s:
+                self.record(row)
+            elif row.submitted_at.timestamp() <= until_s:
+                self._announce(row)
+        finished: set[JobKey] = set()
+        for row in rows:
+            if row.moment_s <= until_s or row.job in finished:
+                continue
+            if row.event == FINISHED:
+                finished.add(row.job)
+            self.record(row)
+            count += 1
+        return count
+
+    def _announce(self, row: OutcomeRow) -> None:
+        if row.job not in self._told:
+            self._told.add(row.job)
+            self._forecaster.submitted(row.request())

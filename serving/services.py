@@ -1,0 +1,100 @@
+"""This module puts the service together; it is the one place that knows every part."""
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from structlog.typing import FilteringBoundLogger
+
+from predictor.forecasting.bundle import read_bundle
+from predictor.forecasting.live import LiveForecaster
+from predictor.forecasting.store import FileModelStore
+from serving.accuracy import Accuracy
+from serving.ledger import Ledger, OpenJobs
+from serving.logs import build_logger
+from serving.model_slot import ModelSlot, SlotOptions
+from serving.outcome_log import LogAccount, OutcomeLog
+from serving.ports import BundleLoader, BundleStore, Clock, Forecaster
+from serving.settings import Settings
+from serving.telemetry import Telemetry
+
+
+@dataclass(slots=True, kw_only=True)
+class Services:
+    """The parts of one service, and their life from start to stop."""
+
+    settings: Settings
+    store: BundleStore
+    slot: ModelSlot
+    ledger: Ledger
+    log: OutcomeLog
+    accuracy: Accuracy
+    telemetry: Telemetry
+    logger: FilteringBoundLogger
+    clock: Clock
+    log_account: LogAccount = field(default_factory=LogAccount)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Read the log, put a model in place, and follow the alias file until the service stops."""
+        try:
+            self.log_account = await asyncio.to_thread(self.ledger.restore, self.settings.memory_days)
+            await self.slot.start()
+            watch = asyncio.create_task(self.slot.run(self.settings.poll_s))
+            try:
+                yield
+            finally:
+                watch.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await watch
+        finally:
+            self.log.close()
+            self.logger.info("stopped")
+
+
+def load_live(directory: Path, expected_digest: str | None) -> Forecaster:
+    """Read and verify a bundle, and make it ready to answer."""
+    return LiveForecaster(read_bundle(directory, expected_digest=expected_digest))
+
+
+def build_services(
+    settings: Settings, *, store: BundleStore | None = None, load: BundleLoader = load_live,
+    clock: Clock = time.time, logger: FilteringBoundLogger | None = None,
+) -> Services:  # fmt: skip
+    """Return the parts, wired but not started.
+
+    Args:
+        store, load, clock, logger: replaced in tests; by default the bundles of ``settings.models``,
+            the real forecaster, the system clock, and JSON lines on standard error.
+
+    Raises:
+        LockHeldError: another service writes to the same outcome log.
+    """
+    logger = logger or build_logger(sys.stderr, settings.log_level)
+    store = store or FileModelStore(settings.models)
+    telemetry = Telemetry()
+    log = OutcomeLog(settings.outcomes)
+    jobs = OpenJobs()
+    writing = asyncio.Lock()
+    accuracy = Accuracy(telemetry, settings.coverage_window)
+    options = SlotOptions(
+        aliases=(settings.alias, settings.previous_alias), alias_file=settings.models / "aliases.json",
+        fallback=settings.fallback_directory(), retry_s=settings.retry_s,
+    )  # fmt: skip
+    slot = ModelSlot(
+        store=store, load=load, options=options, log=log, writing=writing, open_jobs=jobs.rows, clock=clock,
+        telemetry=telemetry, logger=logger,
+    )  # fmt: skip
+    ledger = Ledger(
+        log=log, jobs=jobs, slot=slot, accuracy=accuracy, writing=writing, clock=clock, telemetry=telemetry,
+        logger=logger,
+    )  # fmt: skip
+    return Services(
+        settings=settings, store=store, slot=slot, ledger=ledger, log=log, accuracy=accuracy,
+        telemetry=telemetry, logger=logger, clock=clock,
+    )  # fmt: skip

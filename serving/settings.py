@@ -1,0 +1,79 @@
+"""This module holds the settings of the service, read from ``PREDICTOR_*`` variables of the environment."""
+
+import difflib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from predictor.errors import ArgumentError
+
+PREFIX = "PREDICTOR_"
+
+
+class Settings(BaseSettings):
+    """Settings of one service process; a field ``max_jobs`` is the variable ``PREDICTOR_MAX_JOBS``."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+
+    models: Path = Field(default=Path("models/store"), description="store of bundles, with aliases.json")
+    alias: str = Field(default="champion", min_length=1, description="alias of the bundle to serve")
+    previous_alias: str = Field(default="previous", description="tried at start where the champion fails")
+    fallback: Path | None = Field(
+        default=None, description="bundle to serve where the store has none; default models/fallback"
+    )
+    outcomes: Path = Field(default=Path("runs/outcomes"), description="directory of the outcome log")
+    max_jobs: int = Field(default=10_000, ge=1, description="most items in one batch")
+    max_body_bytes: int = Field(default=16 * 2**20, ge=1024, description="largest body")
+    slice_jobs: int = Field(default=200, ge=1, description="jobs to forecast before others get a turn")
+    poll_s: float = Field(default=1.0, gt=0, description="seconds between looks at the alias file")
+    retry_s: float = Field(
+        default=30.0, gt=0, description="seconds before a bundle that failed is tried again"
+    )
+    memory_days: int = Field(default=30, ge=1, description="days over which repeated outcomes are recognised")
+    coverage_window: int = Field(default=1000, ge=1, description="outcomes in the rolling coverage")
+    grace_s: int = Field(default=30, ge=1, description="seconds that running requests get at shutdown")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info")
+    log_requests: Literal["all", "failed"] = Field(
+        default="failed", description="which requests get a line in the log; metrics count all of them"
+    )
+
+    def fallback_directory(self) -> Path:
+        """Return the directory of the fallback bundle: as set, else in the working directory or checkout."""
+        if self.fallback is not None:
+            return self.fallback
+        here = Path("models/fallback")
+        return here if here.is_dir() else Path(__file__).resolve().parents[1] / "models" / "fallback"
+
+
+def read_settings(
+    environ: Mapping[str, str] | None = None, **overrides: Any
+) -> Settings:  # Any: field values
+    """Return the settings of the environment, with overrides from the command line.
+
+    Raises:
+        ArgumentError: names every unknown ``PREDICTOR_*`` variable and every wrong value at once.
+    """
+    variables = os.environ if environ is None else environ
+    known = {PREFIX + name.upper(): name for name in Settings.model_fields}
+    given: dict[str, Any] = {}
+    faults = []
+    for name, value in sorted(variables.items()):
+        if name.upper() in known:
+            given[known[name.upper()]] = value
+        elif name.upper().startswith(PREFIX):
+            close = difflib.get_close_matches(name.upper(), known, n=1)
+            faults.append(f"{name} is no setting" + (f"; did you mean {close[0]}?" if close else ""))
+    given.update({name: value for name, value in overrides.items() if value is not None})
+    try:
+        settings = Settings(**given)
+    except ValidationError as error:
+        for fault in error.errors():
+            name = PREFIX + "_".join(str(part) for part in fault["loc"]).upper()
+            faults.append(f"{name}={fault.get('input')!r}: {fault['msg']}")
+    if faults:
+        raise ArgumentError(f"the settings have {len(faults)} faults", faults=faults)
+    return settings
