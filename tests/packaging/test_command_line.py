@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
 from predictor import __version__
 from predictor.cli import SUMMARIES, find_commands, main
@@ -45,10 +46,15 @@ def test_help_imports_no_library_of_weight() -> None:
 
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_the_help_of_a_command_shows_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A command that has commands of its own shows an example for each of them."""
     assert main([name, "--help"]) == 0
-    shown = capsys.readouterr().out
-    assert "Example" in shown
-    assert f"predictor {name}" in shown.split("Example", 1)[1]
+    shown = {"": capsys.readouterr().out}
+    for below in getattr(typer.main.get_command(find_commands()[name].load()), "commands", {}):
+        shown.pop("", None)
+        assert main([name, below, "--help"]) == 0
+        shown[f" {below}"] = capsys.readouterr().out
+    for below, text in shown.items():
+        assert f"predictor {name}{below}" in text.split("Example", 1)[1], below
 
 
 def test_every_command_is_installed_and_has_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
