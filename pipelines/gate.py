@@ -85,17 +85,14 @@ class Gate:
         checks += self._coverage(ours)
         return GateDecision(checks=tuple(checks))
 
-    def _limit(self, limit: float) -> float:
-        return max(limit, self.settings.max_worsening_seen) if self.champion_saw_window else limit
-
     def _against_champion(self, ours: Scores, theirs: Scores) -> Iterator[GateCheck]:
         for code, name, strict in (
             (CheckCode.CRPS_VS_CHAMPION, "crps_log", self.settings.max_crps_worsening),
             (CheckCode.LOG_RATIO_VS_CHAMPION, "mean_abs_log_ratio", self.settings.max_log_ratio_worsening),
         ):
-            limit = self._limit(strict)
+            limit = max(strict, self.settings.max_worsening_seen) if self.champion_saw_window else strict
             change = _worsening(ours[name], theirs[name])
-            seen = ", which has trained on part of this window" if self.champion_saw_window else ""
+            seen = ", which has learned from jobs of this window" if self.champion_saw_window else ""
             yield GateCheck(
                 code=code,
                 passed=not change > limit,  # a champion without this score cannot hold a challenger back
@@ -106,7 +103,9 @@ class Gate:
 
     def _slices(self, ours: tuple[SliceScores, ...], theirs: tuple[SliceScores, ...]) -> Iterator[GateCheck]:
         known = {part.name: part for part in theirs}
-        limit = self._limit(self.settings.max_slice_worsening)
+        limit = self.settings.max_slice_worsening
+        if self.champion_saw_window:
+            limit = max(limit, self.settings.max_slice_worsening_seen)
         for part in ours:
             other = known.get(part.name)
             if (

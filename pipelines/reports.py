@@ -119,7 +119,8 @@ def _slices(path: str, node: object) -> list[SliceScores]:
 
 
 def _is_scores(entry: object) -> bool:
-    return isinstance(entry, Mapping) and any(name in entry for name in LOWER_IS_BETTER)
+    """Whether it is scores; a slice also shows scores of its own beside those of its models."""
+    return isinstance(entry, Mapping) and "models" not in entry and any(n in entry for n in LOWER_IS_BETTER)
 
 
 def _scores(entry: object) -> Scores:

@@ -1,0 +1,168 @@
+"""This module is the command ``predictor retrain``: the batch job from new logs to the served champion."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from pipelines.duration_domain import duration_domain
+from pipelines.reports import Scores
+from pipelines.retrain import STEPS, Retraining, RetrainOutcome, RetrainResult
+from pipelines.run_record import RunRecord, utc_text
+from pipelines.settings import load_settings
+from pipelines.tracking_access import open_tracker
+from predictor.cli import EXIT_REFUSED
+from predictor.forecasting.store import FileModelStore
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+EXAMPLES = """
+Examples:
+
+  predictor retrain
+
+  predictor retrain --config site.toml --json
+
+  PREDICTOR_GATE__MAX_CRPS_WORSENING=0.1 predictor retrain --config site.toml
+
+Exit codes: 0 promoted, or nothing to do; 1 the gate refused the challenger, or a step failed; 2 settings or
+data cannot be used; 3 another retraining holds the lock.
+
+A run that was killed is continued by the next one. The champion changes only at the very end.
+"""
+_COLUMNS = {"crps_log": "crps_log", "mean_abs_log_ratio": "mean|ln|", "within_2x": "<2x"}
+
+
+@app.command(epilog=EXAMPLES)
+def retrain(
+    *,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with settings; PREDICTOR_SECTION__KEY wins over it.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Train anew although neither data nor settings have changed.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Ingest new logs, train a challenger, judge it beside the champion and all baselines, and publish it.
+
+    The challenger learns from the jobs before the most recent window and is judged on that window. If it
+    passes the gate it is refitted on everything, verified and made champion; else it becomes the alias
+    challenger and the champion goes on serving.
+    """
+    settings = load_settings(config)
+    domain = duration_domain()
+    store = FileModelStore(settings.models.root / domain.target)
+    console = Console(stderr=True)
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
+        console=console, transient=True,
+    ) as bar:  # fmt: skip
+        task = bar.add_task("collect", total=len(STEPS))
+
+        def progress(step: str, share: float) -> None:
+            verb = step.split(" ", 1)[0].rstrip(":")
+            done = STEPS.index(verb) + share if verb in STEPS else len(STEPS)
+            bar.update(task, description=step, completed=done)
+
+        work = Retraining(
+            settings=settings, domain=domain, store=store,
+            tracker=lambda: open_tracker(settings), progress=progress,
+        )  # fmt: skip
+        result = work.run(now=datetime.now(UTC), force=force)
+    if as_json:
+        typer.echo(json.dumps(plain(result), indent=2))
+    else:
+        show(result, Console())
+    if result.outcome is RetrainOutcome.REFUSED:
+        raise typer.Exit(EXIT_REFUSED)
+
+
+def plain(result: RetrainResult) -> dict[str, object]:
+    """Return the result as JSON-able values."""
+    document: dict[str, object] = {
+        "outcome": result.outcome.value,
+        "version": result.version,
+        "run_key": result.key,
+        "data": {
+            "fingerprint": result.facts.fingerprint,
+            "rows": result.facts.rows,
+            "first": utc_text(result.facts.first_s),
+            "last": utc_text(result.facts.last_s),
+        },
+        "new_files": list(result.collected.new_files),
+        "quarantined": result.collected.quarantined,
+        "quarantines": list(result.collected.quarantines),
+    }
+    if result.record is None:
+        return {**document, "last_outcome": result.last_outcome}
+    record = result.record
+    return {
+        **document,
+        "window": {"from": utc_text(record.window.from_s), "rows": record.window.rows},
+        "champion_before": record.champion,
+        "champion_note": record.champion_note,
+        "scores": {name: scores.flat() for name, scores in models(record).items()},
+        "gate": record.decision.to_json(),
+        "tracking_run": result.tracking_run,
+        "pruned": list(result.pruned),
+    }
+
+
+def models(record: RunRecord) -> dict[str, Scores]:
+    """Return the scores of all models of a run, ours first."""
+    named = {"challenger": record.challenger_report.only}
+    if record.champion_report is not None:
+        named[f"champion {record.champion}"] = record.champion_report.only
+    return named | dict(record.baseline_report.ranked())
+
+
+def show(result: RetrainResult, console: Console) -> None:
+    """Print the result for people."""
+    if result.collected.new_files:
+        console.print(f"{len(result.collected.new_files)} new logs were added", highlight=False)
+    if result.collected.quarantined:
+        console.print(
+            f"[red]{result.collected.quarantined:,} records were refused[/red]; they lie in "
+            f"{', '.join(result.collected.quarantines)}",
+            highlight=False,
+        )
+    if result.record is None:
+        console.print(
+            f"nothing to do: data, settings and features are those of the last run "
+            f"({result.last_outcome} {result.version})",
+            highlight=False,
+        )
+        return
+    record = result.record
+    title = f"{record.window.rows:,} jobs submitted from {utc_text(record.window.from_s)}"
+    table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, title_justify="left")
+    table.add_column("model", no_wrap=True)
+    for head in (*_COLUMNS.values(), "q90", "q95"):
+        table.add_column(head, justify="right")
+    for name, scores in models(record).items():
+        cells = [f"{scores[column]:.4f}" for column in _COLUMNS]
+        cells += [f"{scores.coverage.get(level, float('nan')):.1%}" for level in (0.9, 0.95)]
+        table.add_row(name, *cells, style="bold" if name == "challenger" else "")
+    console.print(table)
+    for check in record.decision.checks:
+        mark = "[green]pass[/green]" if check.passed else "[bold red]fail[/bold red]"
+        console.print(f"{mark} {check.code}: {check.sentence}", highlight=False)
+    if record.champion_note:
+        console.print(f"the champion was not scored: {record.champion_note}", highlight=False, markup=False)
+    console.print(_verdict(result), highlight=False)
+
+
+def _verdict(result: RetrainResult) -> str:
+    if result.outcome is RetrainOutcome.PROMOTED:
+        return f"[bold green]promoted[/bold green]: {result.version} is champion, refitted on all jobs"
+    return (
+        f"[bold red]refused[/bold red]: {result.version} is challenger only; the champion goes on serving. "
+        f"'predictor models promote {result.version}' overrules the gate"
+    )
