@@ -17,7 +17,14 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 
-PIT_BINS = 50
+# finer at both ends, where planning looks and where a forecast that is too narrow puts its misses
+_TAIL_EDGES = (0.0, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.015)
+PIT_EDGES: tuple[float, ...] = (
+    *_TAIL_EDGES,
+    *(step / 50 for step in range(1, 50)),
+    *(1.0 - edge for edge in reversed(_TAIL_EDGES)),
+)
+PIT_BINS = len(PIT_EDGES) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,16 +81,16 @@ class Calibration:
 
     def levels(self, wanted: FloatArray) -> FloatArray:
         """Return the raw level to read for each wanted probability in each group, shape (GROUPS, P)."""
-        prior = np.full(PIT_BINS, self.settings.prior_count / PIT_BINS)
+        edges = np.array(PIT_EDGES)
+        prior = np.diff(edges) * self.settings.prior_count
         overall = self._masses(self.groups[GROUPS], prior)
-        edges = np.linspace(0.0, 1.0, PIT_BINS + 1)
         result = np.empty((GROUPS, len(wanted)))
         for group in range(GROUPS):
             borrowed = overall / overall.sum() * self.settings.group_count
             mass = self._masses(self.groups[group], borrowed)
             cumulative = np.concatenate([[0.0], np.cumsum(mass)]) / mass.sum()
             result[group] = np.interp(wanted, cumulative, edges)
-        return np.asarray(np.clip(result, 1e-4, 1.0 - 1e-4))
+        return np.asarray(np.clip(result, 1e-5, 1.0 - 1e-5))
 
     def _masses(self, histogram: Histogram, prior: FloatArray) -> FloatArray:
         """Return probability masses of the bins, weighted by evidence; product-limit where censored."""
@@ -118,14 +125,14 @@ class Calibration:
             identity: shape (n,), submitters.
             ended_s: shape (n,), when the outcomes became known, ascending.
         """
-        edges = np.linspace(0.0, 1.0, PIT_BINS + 1)
+        edges = np.array(PIT_EDGES)
         for row in range(len(pit_low)):
             at_s = float(ended_s[row])
             weight = self._burst_weight(identity[row], at_s)
             low, high = pit_low[row], max(pit_high[row], pit_low[row])
             if high - low < 1e-9:
                 spread = np.zeros(PIT_BINS)
-                spread[min(int(low * PIT_BINS), PIT_BINS - 1)] = weight
+                spread[min(max(int(np.searchsorted(edges, low, side="right")) - 1, 0), PIT_BINS - 1)] = weight
             else:
                 inside = np.clip(np.minimum(edges[1:], high) - np.maximum(edges[:-1], low), 0.0, None)
                 spread = inside * (weight / (high - low))

@@ -16,6 +16,8 @@ from predictor.forecasting.trees import Trees
 
 FloatArray = npt.NDArray[np.float64]
 
+MAX_BIN = 63  # as accurate as 255 on the public logs, and a third faster
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoostingSettings:
@@ -26,8 +28,8 @@ class BoostingSettings:
         levels: probabilities that are learned.
     """
 
-    rounds: int = 120
-    levels: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
+    rounds: int = 150
+    levels: tuple[float, ...] = (0.05, 0.15, 0.3, 0.5, 0.7, 0.85, 0.95)
     learning_rate: float = 0.06
     leaves: int = 15
     min_rows: int = 100
@@ -74,7 +76,7 @@ class QuantileBoosting:
         middle = np.searchsorted(np.cumsum(weights[order]), weights.sum() / 2)
         fallback = float(log_duration[order[min(middle, len(order) - 1)]])
         target = log_duration - np.where(np.isnan(reference_log_s), fallback, reference_log_s)
-        data = lightgbm.Dataset(features, target, weight=weights, free_raw_data=False)
+        data = lightgbm.Dataset(features, target, weight=weights, free_raw_data=False, params={"max_bin": MAX_BIN})
         texts = []
         for level in settings.levels:
             booster = lightgbm.train(
@@ -88,6 +90,7 @@ class QuantileBoosting:
                     "feature_fraction": 0.3,
                     "bagging_fraction": 0.7,
                     "bagging_freq": 1,
+                    "max_bin": MAX_BIN,
                     "seed": random_state,
                     "deterministic": True,
                     "force_row_wise": True,

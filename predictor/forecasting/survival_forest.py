@@ -31,9 +31,9 @@ class ForestSettings:
         bins: histogram bins of log duration.
     """
 
-    trees: int = 80
-    leaves: int = 192
-    min_rows: int = 6
+    trees: int = 100
+    leaves: int = 256
+    min_rows: int = 5
     bins: int = 64
 
 

@@ -58,7 +58,7 @@ class FakeForecaster:
     info: BundleInfo
     finished_of: dict[str | None, int] = field(default_factory=dict)
     announced: dict[tuple[str | None, str, int], JobRequest] = field(default_factory=dict)
-    starts: list[str] = field(default_factory=list)
+    starts: list[tuple[str, float]] = field(default_factory=list)
 
     def predict(self, jobs: Sequence[JobRequest]) -> list[FakeForecast]:
         if any(job.user == CRASHES for job in jobs):
@@ -80,7 +80,7 @@ class FakeForecaster:
         self.announced[(job.cluster, job.job_id, job.attempt)] = job
 
     def started(self, *, cluster: str | None, job_id: str, attempt: int, at_s: float) -> bool:
-        self.starts.append(job_id)
+        self.starts.append((job_id, at_s))
         return (cluster, job_id, attempt) in self.announced
 
     def finished(self, outcome: Outcome) -> bool:
@@ -132,7 +132,9 @@ class FakeStore:
 
     def publish(self, version: str, *, alias: str = "champion", trained_until_s: float = 0.0) -> None:
         """Write a bundle and point an alias at it."""
-        self.point(alias, version, write_fake_bundle(self.root / version, version, trained_until_s=trained_until_s))
+        self.point(
+            alias, version, write_fake_bundle(self.root / version, version, trained_until_s=trained_until_s)
+        )
 
     def point(self, alias: str, version: str, digest: str) -> None:
         """Point an alias at a version, atomically."""

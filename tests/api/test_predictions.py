@@ -119,7 +119,9 @@ async def test_another_content_type_is_refused(harness: Harness, headers: dict[s
     check_problem(answer, 415, "unsupported-media-type")
 
 
-@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "application/vnd.site+json", "Application/JSON"])
+@pytest.mark.parametrize(
+    "kind", ["application/json; charset=utf-8", "application/vnd.site+json", "Application/JSON"]
+)
 async def test_every_way_to_say_json_is_understood(harness: Harness, kind: str) -> None:
     async with harness.serving() as (client, _):
         assert (await client.post(URL, content=b"{}", headers={"content-type": kind})).status_code == 200

@@ -1,0 +1,206 @@
+"""The outcome route: durable, idempotent, and known to the next forecast."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from serving.examples import OUTCOME_REQUESTS
+from tests.api.harness import Harness, check_problem, pointers
+
+pytestmark = pytest.mark.anyio
+URL = "/v1/outcomes"
+SUBMITTED = {"event": "submitted", "job_id": "1", "user": "ada", "submitted_at": "2026-11-03T09:00:00Z"}
+STARTED = {"event": "started", "job_id": "1", "started_at": "2026-11-03T09:10:00Z"}
+FINISHED = {"event": "finished", "job_id": "1", "state": "COMPLETED", "ended_at": "2026-11-03T10:10:00Z"}
+WHOLE = {"job_id": "2", "user": "ada", "state": "FAILED", "submitted_at": 1793700000,
+         "started_at": 1793700010, "ended_at": 1793700070}  # fmt: skip
+
+
+def rows(root: Path, series: str) -> list[dict[str, Any]]:
+    files = sorted((root / "outcomes").glob(f"{series}-*.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+async def test_a_finished_job_counts_in_the_next_forecast(harness: Harness) -> None:
+    async with harness.serving() as (client, _):
+        before = (await client.post("/v1/predictions", json={"user": "ada"})).json()
+        receipt = await client.post(URL, json=WHOLE)
+        after = (await client.post("/v1/predictions", json={"user": "ada"})).json()
+    assert receipt.json() == {"status": 200, "result": "recorded", "event": "finished", "cluster": None,
+                              "job_id": "2", "attempt": 0}  # fmt: skip
+    assert (before["support"]["count"], after["support"]["count"]) == (0, 1)
+
+
+async def test_the_final_row_holds_all_that_was_ever_told_of_the_job(harness: Harness) -> None:
+    async with harness.serving() as (client, _):
+        for event in (SUBMITTED, STARTED, FINISHED):
+            assert (await client.post(URL, json=event)).status_code == 200
+    (row,) = rows(harness.root, "outcomes")
+    assert (row["user"], row["submitted_at"], row["started_at"]) == (
+        "ada",
+        "2026-11-03T09:00:00Z",
+        "2026-11-03T09:10:00Z",
+    )
+    assert (row["elapsed_s"], row["state"]) == (3600.0, "COMPLETED")
+    assert [row["state"] for row in rows(harness.root, "announced")] == ["PENDING", "RUNNING"]
+
+
+async def test_repeating_an_event_changes_nothing(harness: Harness) -> None:
+    async with harness.serving() as (client, _):
+        for event in (SUBMITTED, STARTED, FINISHED):
+            results = [(await client.post(URL, json=event)).json()["result"] for _ in range(2)]
+            assert results == ["recorded", "duplicate"]
+        support = (await client.post("/v1/predictions", json={"user": "ada"})).json()["support"]
+    assert len(rows(harness.root, "outcomes")) == 1
+    assert support["count"] == 1
+
+
+async def test_the_same_event_with_other_content_is_a_conflict(harness: Harness) -> None:
+    async with harness.serving() as (client, _):
+        await client.post(URL, json=WHOLE)
+        answer = await client.post(URL, json={**WHOLE, "state": "COMPLETED"})
+        other_attempt = await client.post(URL, json={**WHOLE, "attempt": 1})
+        other_cluster = await client.post(URL, json={**WHOLE, "cluster": "beta"})
+    check_problem(answer, 409, "outcome-conflict")
+    assert (other_attempt.status_code, other_cluster.status_code) == (200, 200)
+
+
+async def test_repetitions_are_recognised_after_a_restart(harness: Harness) -> None:
+    async with harness.serving() as (client, _):
+        await client.post(URL, json=WHOLE)
+    async with harness.serving() as (client, _):
+        again = await client.post(URL, json=WHOLE)
+        support = (await client.post("/v1/predictions", json={"user": "ada"})).json()["support"]
+    assert again.json()["result"] == "duplicate"
+    assert support["count"] == 1
+
+
+async def test_an_open_job_is_remembered_over_a_restart(harness: Harness) -> None:
+    async with harness.serving() as (client, _):
+        await client.post(URL, json=SUBMITTED)
+    async with harness.serving() as (client, _):
+        await client.post(URL, json=STARTED)
+    async with harness.serving() as (client, _):
+        assert (await client.post(URL, json=FINISHED)).status_code == 200
+    assert rows(harness.root, "outcomes")[0]["user"] == "ada"
+
+
+STORIES: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
+    "no end, no state, never announced": (
+        {"job_id": "9"}, [("/ended_at", "missing"), ("/submitted_at", "missing"), ("/state", "missing")]),
+    "no id": ({"event": "started"}, [("/job_id", "missing")]),
+    "an unknown state beside a fault of type": (
+        {**WHOLE, "state": "DONE", "walltime_s": -1},
+        [("/walltime_s", "out-of-range"), ("/state", "not-allowed")]),
+    "a state that is not final": ({**WHOLE, "state": "RUNNING"}, [("/state", "not-allowed")]),
+    "an end before the start": ({**WHOLE, "ended_at": 1793700000}, [("/ended_at", "out-of-order")]),
+    "a start before the submission": ({**WHOLE, "started_at": 1793690000}, [("/started_at", "out-of-order")]),
+    "a submission that knows its end": (
+        {**SUBMITTED, "state": "COMPLETED", "ended_at": 1793700070},
+        [("/ended_at", "not-applicable"), ("/state", "not-applicable")]),
+    "a completed job that never ran": (
+        {"job_id": "9", "state": "COMPLETED", "submitted_at": 1793700000, "ended_at": 1793700070},
+        [("/elapsed_s", "missing")]),
+    "an unknown event": ({**WHOLE, "event": "paused"}, [("/event", "invalid")]),
+    "a misspelt field": ({**WHOLE, "exitcode": 1}, [("/exitcode", "unknown-field")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_every_fault_of_an_event_is_named(harness: Harness, story: str) -> None:
+    body, want = STORIES[story]
+    async with harness.serving() as (client, _):
+        answer = await client.post(URL, json=body)
+    check_problem(answer, 422, "invalid-request")
+    assert [(fault["pointer"], fault["code"]) for fault in answer.json()["errors"]] == want
+    assert rows(harness.root, "outcomes") == []
+
+
+async def test_a_job_cancelled_in_the_queue_needs_no_start(harness: Harness) -> None:
+    event = {"job_id": "9", "state": "CANCELLED", "submitted_at": 1793700000, "ended_at": 1793700070}
+    async with harness.serving() as (client, _):
+        assert (await client.post(URL, json=event)).status_code == 200
+    assert "elapsed_s" not in rows(harness.root, "outcomes")[0]
+
+
+async def test_a_batch_gives_each_event_its_receipt_or_problem(harness: Harness) -> None:
+    events = [
+        SUBMITTED,
+        STARTED,
+        {"job_id": "8", "state": "DONE"},
+        FINISHED,
+        FINISHED,
+        {**FINISHED, "state": "FAILED"},
+    ]
+    async with harness.serving() as (client, _):
+        answer = await client.post(URL, json={"outcomes": events})
+    body = answer.json()
+    assert answer.status_code == 200
+    assert [item["status"] for item in body["outcomes"]] == [200, 200, 422, 200, 200, 409]
+    assert [item.get("result") for item in body["outcomes"]] == [
+        "recorded", "recorded", None, "recorded", "duplicate", None]  # fmt: skip
+    assert body["failed"] == 2
+    assert body["outcomes"][2]["problem"]["errors"][0]["pointer"] == "/outcomes/2/ended_at"
+
+
+async def test_late_news_of_a_finished_job_does_not_open_it_again(harness: Harness) -> None:
+    async with harness.serving() as (client, _):
+        await client.post(URL, json={**WHOLE, "job_id": "1"})
+        assert (await client.post(URL, json=SUBMITTED)).status_code == 200
+        assert (await client.post("/v1/predictions", json={"user": "ada"})).json()["support"]["count"] == 1
+        metrics = (await client.get("/metrics")).text
+    assert 'predictor_outcomes_total{event="submitted",result="recorded"} 1.0' in metrics
+
+
+async def test_what_cannot_be_written_is_not_acknowledged(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    async with harness.serving() as (client, _):
+        await client.post(URL, json={**WHOLE, "job_id": "0"})
+        with monkeypatch.context() as patch:
+            patch.setattr("serving.day_files.os.fsync", full)
+            one = await client.post(URL, json=WHOLE)
+            batch = await client.post(URL, json={"outcomes": [SUBMITTED, WHOLE]})
+            ready = await client.get("/readyz")
+        support = (await client.post("/v1/predictions", json={"user": "ada"})).json()["support"]
+        again = await client.post(URL, json=WHOLE)
+    check_problem(one, 503, "outcome-log-unavailable")
+    check_problem(batch, 503, "outcome-log-unavailable")
+    assert ready.status_code == 503
+    assert [check["name"] for check in ready.json()["checks"] if not check["ok"]] == ["outcome_log"]
+    assert support["count"] == 1
+    assert again.json()["result"] == "recorded"
+    assert [row["job_id"] for row in rows(harness.root, "outcomes")] == ["0", "2"]
+
+
+async def test_coverage_and_ratio_compare_the_first_forecast_with_the_end(harness: Harness) -> None:
+    async with harness.serving() as (client, _):
+        await client.post("/v1/predictions", json={"job_id": "2", "user": "ada", "walltime_s": 100})
+        await client.post("/v1/predictions", json={"job_id": "2", "user": "ada", "walltime_s": 1e6})
+        await client.post(URL, json=WHOLE)  # 60 s: above q50 = 40 s, below q90 = 80 s
+        metrics = (await client.get("/metrics")).text
+        coverage = (await client.get("/v1/models")).json()["coverage"]
+    assert coverage == {"q50": 0.0, "q90": 1.0, "q95": 1.0}
+    assert 'predictor_coverage_ratio{quantile="q90"} 1.0' in metrics
+    assert "predictor_duration_ratio_sum 1.5" in metrics
+
+
+@pytest.mark.parametrize("body", ["[]", '{"outcomes": 3}', '{"outcomes": [], "job_id": 1}'])
+async def test_a_body_of_another_shape_is_refused(harness: Harness, body: str) -> None:
+    async with harness.serving() as (client, _):
+        answer = await client.post(URL, content=body, headers={"content-type": "application/json"})
+    check_problem(answer, 422, "invalid-request")
+    assert pointers(answer) == [{"[": "", '{"outcomes": 3': "/outcomes"}.get(body[:-1], "/job_id")]
+
+
+async def test_the_documented_examples_are_recorded(harness: Harness) -> None:
+    async with harness.serving() as (client, _):
+        for name in ("submitted", "started", "finished", "unannounced", "batch"):
+            answer = await client.post(URL, json=OUTCOME_REQUESTS[name]["value"])
+            assert answer.status_code == 200, answer.text
+    assert {item["result"] for item in answer.json()["outcomes"]} == {"duplicate"}

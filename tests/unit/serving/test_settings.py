@@ -1,0 +1,38 @@
+"""Settings: known variables only, and all faults at once."""
+
+from pathlib import Path
+
+import pytest
+
+from predictor.errors import ArgumentError
+from serving.settings import read_settings
+
+
+def test_variables_with_the_prefix_become_settings() -> None:
+    settings = read_settings({"PREDICTOR_MAX_JOBS": "5", "predictor_models": "/srv/models", "HOME": "/root"})
+    assert (settings.max_jobs, settings.models) == (5, Path("/srv/models"))
+
+
+def test_the_command_line_wins_over_the_environment_and_none_says_nothing() -> None:
+    environ = {"PREDICTOR_MODELS": "a", "PREDICTOR_OUTCOMES": "b"}
+    settings = read_settings(environ, models=Path("c"), outcomes=None)
+    assert (settings.models, settings.outcomes) == (Path("c"), Path("b"))
+
+
+def test_every_fault_is_named_at_once_and_a_misspelt_name_gets_a_hint() -> None:
+    environ = {"PREDICTOR_MAX_JOB": "5", "PREDICTOR_POLL_S": "never", "PREDICTOR_MAX_JOBS": "0"}
+    with pytest.raises(ArgumentError) as caught:
+        read_settings(environ)
+    faults = "\n".join(caught.value.faults)
+    assert len(caught.value.faults) == 3
+    assert "did you mean PREDICTOR_MAX_JOBS?" in faults
+    assert "PREDICTOR_POLL_S='never'" in faults
+    assert "PREDICTOR_MAX_JOBS='0'" in faults
+
+
+def test_reading_settings_ignores_the_process_environment_when_another_is_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PREDICTOR_MAX_JOBS", "7")
+    assert read_settings({}).max_jobs == 10_000
+    assert read_settings().max_jobs == 7
