@@ -65,10 +65,12 @@ def collect(settings: DataSettings, *, progress: Callable[[str], None] = lambda 
             if digest in seen or not path.stat().st_size:
                 continue
             progress(path.name)
-            log = path
+            log, damaged = path, 0
             if is_outcomes:
                 log = Path(folder) / f"{digest}.outcomes.parquet"
-                if not outcome_table(path, log):
+                lines = outcome_table(path, log)
+                damaged = len(lines.damaged)
+                if not lines.rows:
                     continue
             place = settings.table.parent / "quarantine" / f"{path.stem}-{digest[:8]}.parquet"
             part, refused = _read(source, log, Path(folder) / f"{digest}.parquet", place)
@@ -78,6 +80,8 @@ def collect(settings: DataSettings, *, progress: Callable[[str], None] = lambda 
             added[str(path)] = digest
             if refused:
                 quarantined[str(place)] = refused
+            if damaged:
+                quarantined[f"{path} (lines that are no JSON)"] = damaged
     if table is None:
         raise EmptyInputError(
             f"there is no job table '{settings.table}' and no log to make one of; "

@@ -115,12 +115,29 @@ def test_a_log_of_nothing_but_an_unfinished_line_waits(tmp_path: Path) -> None:
     assert result.new_files == (str(tmp_path / "a.psv"),)
 
 
-def test_damaged_outcome_lines_are_named(tmp_path: Path) -> None:
+def test_lines_about_one_attempt_become_one_row_and_damaged_ones_are_counted(tmp_path: Path) -> None:
+    row = {"job_id": "7", "cluster": "alpha", "attempt": 0, "submitted_at": "2026-01-05T12:00:00Z"}
+    start = {"started_at": "2026-01-05T12:01:00Z"}
+    lines = [
+        {**row, "state": "PENDING", "user": "eve"},
+        {**row, **start, "state": "RUNNING"},
+        {**row, **start, "state": "FAILED", "ended_at": "2026-01-05T12:02:00Z", "elapsed_s": 60},
+        {**row, **start, "state": "RUNNING"},
+    ]
+    (tmp_path / "o.jsonl").write_text("nonsense\n" + "".join(json.dumps(line) + "\n" for line in lines))
+    result = run(tmp_path, outcomes=(str(tmp_path / "o.jsonl"),))
+    table = read_table(result.table)
+    told = table[["job_id", "user", "state", "elapsed_s"]].to_numpy().tolist()
+    assert told == [["7", "eve", "FAILED", 60.0]]
+    assert result.quarantined == 1
+
+
+def test_a_log_without_one_good_line_is_refused_and_its_lines_named(tmp_path: Path) -> None:
     path = tmp_path / "o.jsonl"
-    path.write_text('{"job_id": "9"}\nnonsense\n[1]\n')
+    path.write_text("nonsense\n[1]\n")
     with pytest.raises(FormatError) as caught:
         outcome_table(path, tmp_path / "o.parquet")
-    assert [fault.split(" is")[0] for fault in caught.value.faults] == ["line 2", "line 3"]
+    assert [fault.split(" is")[0] for fault in caught.value.faults] == ["line 1", "line 2"]
 
 
 def test_absent_logs_are_all_named(tmp_path: Path) -> None:

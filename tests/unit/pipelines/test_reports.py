@@ -43,7 +43,7 @@ def a_record() -> RunRecord:
         facts=DataFacts(fingerprint="f" * 64, rows=1000, first_s=0.0, last_s=86400.0, known_until_s=90000.0),
         window=Window(from_s=80000.0, until_s=86401.0, rows=100, champion_saw=True),
         challenger_report=ours, baseline_report=baselines, champion_report=None, champion="v0",
-    wanted = ["f" * 64, "| seed | 7 |", "1970-01-02", "baseline a\\|b", "passed", "## Limits"]
+        champion_note="[feature-spec] other", decision=Gate(settings=GateSettings())(ours, None, None),
     )  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def test_the_card_names_data_seed_scores_gate_and_limits() -> None:
         "baseline a\\|b",
         "passed",
         "## Limits",
-        "other features",
+        "feature-spec",
     ):
         assert text in card
     table = [line for line in card.splitlines() if line.startswith("| **this model**")]
