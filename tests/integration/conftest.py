@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from pipelines.settings import PipelineSettings
+from pipelines.tracking_access import open_tracker
 from predictor.data.synthetic import WorkloadSpec, generate
 from predictor.data.table import write_table
 
@@ -36,3 +37,14 @@ def make_settings(tmp_path: Path, jobs: pd.DataFrame) -> Callable[..., PipelineS
         )
 
     return make
+
+
+@pytest.fixture(scope="session")
+def empty_mlflow_db(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An MLflow database with its tables, which take ten seconds to make; copy it."""
+    path = tmp_path_factory.mktemp("mlflow") / "empty.db"
+    settings = PipelineSettings.model_validate(
+        {"tracking": {"uri": f"sqlite:///{path}", "artifacts": path.parent / "artifacts"}}
+    )
+    open_tracker(settings).follow("duration", {})
+    return path
