@@ -73,9 +73,7 @@ def moment_faults(name: str, moment: datetime | float) -> list[Fault]:
     """Return the fault of a time that lies outside of the years 1980 to 2099; none = it is fine."""
     if EARLIEST_S <= as_epoch_s(moment) < LATEST_S:
         return []
-    detail = (
-        f"'{name}' is outside of the years 1980 to 2099; send RFC 3339 or epoch seconds (not ms)"
-    )
+    detail = f"'{name}' is outside of the years 1980 to 2099; send RFC 3339 or epoch seconds (not ms)"
     return [Fault(pointer=f"/{name}", code="out-of-range", detail=detail)]
 
 

@@ -156,8 +156,10 @@ class ModelSlot:
     async def _follow_alias(self) -> None:
         self._seen = self._signature()
         self._tried_s = self._clock()
+        before = self.state
         if await self._try_alias(self._options.aliases[0]):
-            self._enter(replace(self.state, origin=Origin.CHAMPION, reason=""))
+            if before.origin is not Origin.CHAMPION or before.model is not self.state.model:
+                self._enter(replace(self.state, origin=Origin.CHAMPION, reason=""))
         elif self.state.origin is Origin.CHAMPION:
             self._enter(replace(self.state, origin=Origin.LAST_GOOD))
 
@@ -166,9 +168,10 @@ class ModelSlot:
         try:
             ref = await asyncio.to_thread(self._store.resolve, alias)
             current = self.state.model
-            if current is not None and current.recorded_digest == ref.digest:
+            source = (ref.version, ref.digest)
+            if current is not None and current.source == source:
                 return True
-            await self._exchange(ref.directory, ref.digest)
+            await self._exchange(ref.directory, source)
         except Exception as error:  # whatever a bundle does, the model in service stays
             self._note_failure(alias, error)
             return False
@@ -184,13 +187,13 @@ class ModelSlot:
             return
         self._enter(replace(self.state, origin=Origin.FALLBACK, reason=reason))
 
-    async def _exchange(self, directory: Path, digest: str | None) -> None:
+    async def _exchange(self, directory: Path, source: tuple[str, str] | None) -> None:
         async with self._writing:  # between two recordings, so that each row is replayed or missed, not both
             position = self._log.position()
             still_open = list(self._open_jobs())
             self._missed = []
         try:
-            model, replayed = await asyncio.to_thread(self._prepare, directory, digest, position, still_open)
+            model, replayed = await asyncio.to_thread(self._prepare, directory, source, position, still_open)
             for row in self._missed:
                 model.record(row)
         finally:
@@ -199,9 +202,13 @@ class ModelSlot:
         self._telemetry.count_load("loaded")
 
     def _prepare(
-        self, directory: Path, digest: str | None, position: LogPosition, still_open: list[OutcomeRow]
+        self,
+        directory: Path,
+        source: tuple[str, str] | None,
+        position: LogPosition,
+        still_open: list[OutcomeRow],
     ) -> tuple[ServedModel, int]:
-        model = ServedModel(self._load(directory, digest), digest)
+        model = ServedModel(self._load(directory, None if source is None else source[1]), source)
         rows = self._log.read(since_s=model.info.trained_until_s, until=position)
         replayed = model.replay(rows, still_open)
         _warm(model, self._clock())

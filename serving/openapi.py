@@ -14,6 +14,7 @@ from serving import examples
 from serving.problems import PROBLEM_TYPE, TYPE_PREFIX, ProblemKind, catalogue
 from serving.routes import outcomes, predictions
 from serving.schemas import (
+    FailedItem,
     Job,
     JobBatch,
     OutcomeBatch,
@@ -28,17 +29,9 @@ from serving.schemas import (
 JSON = dict[str, Any]  # Any: JSON values
 
 _REF = "#/components/schemas/{name}"
-_STRUCTS = (
-    Job,
-    JobBatch,
-    OutcomeBatch,
-    OutcomeEvent,
-    Prediction,
-    PredictionBatch,
-    ProblemView,
-    Receipt,
-    ReceiptBatch,
-)
+_STRUCTS = (FailedItem, Job, JobBatch, OutcomeBatch, OutcomeEvent, Prediction, ProblemView, Receipt)
+# answers whose items are of one of two shapes, which a struct can encode but not describe
+_MIXED = ((PredictionBatch, "predictions", "Prediction"), (ReceiptBatch, "outcomes", "Receipt"))
 _BODY_PROBLEMS = (
     "malformed-json", "body-too-large", "unsupported-media-type", "invalid-request", "too-many-jobs",
     "internal-error",
@@ -65,6 +58,7 @@ def describe(app: FastAPI) -> JSON:
     _, schemas = msgspec.json.schema_components(_STRUCTS, ref_template=_REF)
     components = document.setdefault("components", {}).setdefault("schemas", {})
     components.update(schemas)
+    components.update({struct.__name__: _mixed(struct, field, item) for struct, field, item in _MIXED})
     for name in ("HTTPValidationError", "ValidationError"):
         components.pop(name, None)
     paths = document["paths"]
@@ -74,6 +68,19 @@ def describe(app: FastAPI) -> JSON:
         for operation in path.values():
             _complete(operation)
     return document
+
+
+def _mixed(struct: type[msgspec.Struct], field: str, item: str) -> JSON:
+    return {
+        "title": struct.__name__,
+        "description": struct.__doc__,
+        "type": "object",
+        "properties": {
+            field: {"type": "array", "items": _one_of((item, "FailedItem"))},
+            "failed": {"type": "integer", "minimum": 0},
+        },
+        "required": [field, "failed"],
+    }
 
 
 def _predictions() -> JSON:

@@ -124,7 +124,7 @@ class BundleStore(Protocol):
 class BundleLoader(Protocol):
     """Reads and verifies a bundle."""
 
-    def __call__(self, directory: Path, expected_digest: str | None) -> Forecaster:
+    def __call__(self, directory: Path, expected_digest: str | None, /) -> Forecaster:
         """Return a forecaster, or raise a BundleError."""
 
 

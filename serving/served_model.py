@@ -12,13 +12,13 @@ class ServedModel:
 
     Args:
         forecaster: answers predictions; used from one thread at a time.
-        recorded_digest: digest of its bundle as the alias file records it, None for a fallback.
+        source: version and digest of its bundle as the alias file records them, None for a fallback.
     """
 
-    def __init__(self, forecaster: Forecaster, recorded_digest: str | None = None) -> None:
+    def __init__(self, forecaster: Forecaster, source: tuple[str, str] | None = None) -> None:
         self._forecaster = forecaster
         self._told: set[JobKey] = set()
-        self.recorded_digest = recorded_digest
+        self.source = source
 
     @property
     def info(self) -> BundleFacts:

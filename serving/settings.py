@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from predictor.errors import ArgumentError
 
@@ -40,6 +40,18 @@ class Settings(BaseSettings):
     log_requests: Literal["all", "failed"] = Field(
         default="failed", description="which requests get a line in the log; metrics count all of them"
     )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003  (the signature is the framework's)
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take what :func:`read_settings` gives, and nothing behind its back."""
+        return (init_settings,)
 
     def fallback_directory(self) -> Path:
         """Return the directory of the fallback bundle: as set, else in the working directory or checkout."""

@@ -69,7 +69,7 @@ def test_every_field_of_a_row_is_a_column_of_the_job_table() -> None:
 
 @pytest.mark.parametrize("torn", [b'{"event":"fin', b'{"event":"finished"}', b"\x00\xff"])
 def test_a_torn_last_line_is_set_aside_counted_and_does_not_hurt_what_follows(
-    tmp_path: Path, torn: bytes
+    open_log: Opener, tmp_path: Path, torn: bytes
 ) -> None:
     log = open_log(tmp_path)
     log.append([a_row("1")])
