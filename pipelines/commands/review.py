@@ -2,7 +2,6 @@
 
 import os
 import socket
-import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -42,15 +41,11 @@ def review(
     if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
         raise EmptyInputError(f"there is no run to review at '{uri}'; make one with 'predictor retrain'")
     _check_free(port)
-    typer.echo(f"http://{LOOPBACK}:{port}   (ready in about half a minute; stop with Ctrl-C)")
+    print(f"http://{LOOPBACK}:{port}   (ready in about half a minute; stop with Ctrl-C)", flush=True)
     silence_telemetry()
     environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}  # nothing here runs jobs
-    try:
-        done = subprocess.run(server_command(settings, port), check=False, env=environment)  # noqa: S603  (our own)
-    except KeyboardInterrupt:
-        return
-    if done.returncode:
-        raise typer.Exit(1)
+    command = server_command(settings, port)
+    os.execve(command[0], command, environment)  # noqa: S606  (signals must reach the server itself)
 
 
 def server_command(settings: PipelineSettings, port: int) -> list[str]:

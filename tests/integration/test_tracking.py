@@ -71,6 +71,7 @@ def test_a_retraining_leaves_one_run_with_its_child_and_everything_to_review(
     assert {"crps_log", "coverage_q90", "baseline.global_median.crps_log", "slice.gpu_jobs.crps_log"} <= set(
         child.data.metrics
     )
+    assert child.inputs is not None
     assert child.inputs.dataset_inputs[0].dataset.digest == result.facts.fingerprint[:36]
     kept = {
         item.path for folder in ("", "plots", "bundle") for item in client.list_artifacts(child_id, folder)
