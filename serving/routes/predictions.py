@@ -9,13 +9,13 @@ from msgspec import UNSET
 from structlog.typing import FilteringBoundLogger
 
 from predictor.contracts.request import JobRequest
-from predictor.errors import PredictorError
 from serving.accuracy import Accuracy
+from serving.batching import Batcher
 from serving.decoding import EARLIEST_S, LATEST_S, decode_struct, malformed, moment_faults
 from serving.endpoint import JsonEndpoint
 from serving.model_slot import ModelSlot
 from serving.ports import Clock, Forecast
-from serving.problems import Fault, Problem, ProblemError, domain_problem, invalid_request, problem
+from serving.problems import Fault, Problem, ProblemError, invalid_request, problem
 from serving.schemas import (
     FailedItem,
     Job,
@@ -54,9 +54,9 @@ class PredictionsEndpoint(JsonEndpoint):
         self._slice_jobs = settings.slice_jobs
         self._clock = clock
         self._telemetry = telemetry
-        self._logger = logger
         self._body_decoder = msgspec.json.Decoder(PredictionBody)
         self._job_decoder = msgspec.json.Decoder(Job)
+        self._batcher = Batcher(slot, logger, settings.slice_jobs)
         self._encoder = msgspec.json.Encoder()
         self._long_batch = asyncio.Lock()  # one at a time, so that others wait for one slice at most
 
@@ -74,8 +74,7 @@ class PredictionsEndpoint(JsonEndpoint):
         request = _request_of(job, now_s)
         if isinstance(request, list):
             raise ProblemError(invalid_request(request))
-        model = self._slot.model
-        forecast = model.predict((request,))[0]
+        model, forecast = await self._batcher.predict(request)
         self._telemetry.count_forecasts(forecast.fallback)
         self._accuracy.remember(request, forecast)
         return self._encoder.encode(_prediction(job, request, forecast, _identity(model, forecast)))
@@ -126,7 +125,7 @@ class PredictionsEndpoint(JsonEndpoint):
         reasons: Counter[str | None] = Counter()
         identities: dict[str, ModelIdentity] = {}
         for place, job, request, forecast in zip(
-            places, jobs, requests, self._predict(model, requests), strict=True
+            places, jobs, requests, self._batcher.predict_all(model, requests), strict=True
         ):
             if isinstance(forecast, Problem):
                 items[place] = FailedItem(
@@ -143,27 +142,6 @@ class PredictionsEndpoint(JsonEndpoint):
             self._telemetry.count_forecasts(reason, count)
         failed = sum(not isinstance(item, Prediction) for item in items)
         return self._encoder.encode(items)[1:-1], failed
-
-    def _predict(self, model: ServedModel, requests: Sequence[JobRequest]) -> Sequence[Forecast | Problem]:
-        """Forecast together; where that fails, one by one, so that one job cannot spoil the others."""
-        if not requests:
-            return []
-        try:
-            return model.predict(requests)
-        except Exception as error:  # found again below, at the job that causes it
-            self._logger.warning(
-                "a slice of a batch failed; forecasting its jobs one by one", reason=str(error)
-            )
-        return [self._predict_one(model, request) for request in requests]
-
-    def _predict_one(self, model: ServedModel, request: JobRequest) -> Forecast | Problem:
-        try:
-            return model.predict((request,))[0]
-        except PredictorError as error:
-            return domain_problem(error)
-        except Exception as error:  # the other jobs of the batch must get their answers
-            self._logger.error("forecast failed", exc_info=error)
-            return problem("internal-error")
 
 
 def failed_item(raw: msgspec.Raw, answer: Problem) -> FailedItem:

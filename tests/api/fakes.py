@@ -100,7 +100,12 @@ def write_fake_bundle(directory: Path, version: str, *, trained_until_s: float =
 
 
 def load_fake(directory: Path, expected_digest: str | None) -> Forecaster:
-    """Read a bundle of :func:`write_fake_bundle`."""
+    """Make a forecaster of a bundle of :func:`write_fake_bundle`."""
+    return FakeForecaster(info=read_fake(directory, expected_digest))
+
+
+def read_fake(directory: Path, expected_digest: str | None) -> BundleInfo:
+    """Read and verify a bundle of :func:`write_fake_bundle`."""
     path = directory / "manifest.json"
     if not path.is_file():
         raise BundleMissingError(f"there is no bundle at '{directory.name}'")
@@ -109,11 +114,10 @@ def load_fake(directory: Path, expected_digest: str | None) -> Forecaster:
     if expected_digest not in (None, digest):
         raise BundleCorruptError(f"bundle '{directory.name}' does not match its record")
     values = json.loads(text)
-    info = BundleInfo(
+    return BundleInfo(
         name="fake", version=values["version"], digest=digest, feature_spec="spec",
         created_at="2026-11-01T00:00:00+00:00", trained_until_s=values["trained_until_s"],
     )  # fmt: skip
-    return FakeForecaster(info=info)
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,16 @@
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from predictor.contracts.request import JobRequest
 from serving.model_slot import Origin
 from serving.ports import Forecaster
 from serving.services import Services
-from tests.api.fakes import FakeForecaster, load_fake, write_fake_bundle
+from tests.api.fakes import FakeForecast, FakeForecaster, load_fake, read_fake, write_fake_bundle
 from tests.api.harness import Harness
 
 pytestmark = pytest.mark.anyio
@@ -121,14 +123,14 @@ async def test_the_first_champion_replaces_the_fallback(harness: Harness) -> Non
 
 async def test_a_bundle_whose_first_forecast_is_no_distribution_is_refused(harness: Harness) -> None:
     class Mad(FakeForecaster):
-        def predict(self, jobs):  # type: ignore[no-untyped-def]
+        def predict(self, jobs: Sequence[JobRequest]) -> list[FakeForecast]:
             answers = super().predict(jobs)
             object.__setattr__(answers[0], "walltime_s", float("nan"))
             return answers
 
     def load(directory: Path, digest: str | None) -> Forecaster:
-        info = load_fake(directory, digest).info
-        return Mad(info=info) if info.version == "v2" else load_fake(directory, digest)  # type: ignore[arg-type]
+        info = read_fake(directory, digest)
+        return Mad(info=info) if info.version == "v2" else FakeForecaster(info=info)
 
     harness.load = load
     async with harness.serving() as (_, services):

@@ -1,14 +1,19 @@
 """The prediction route: answers, per-item errors, and every fault at once."""
 
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import httpx
 import msgspec
 import pytest
 
+from predictor.contracts.request import JobRequest
 from serving.examples import PREDICTION_REQUESTS
+from serving.ports import Forecaster
 from serving.schemas import Prediction, PredictionBatch
-from tests.api.fakes import CRASHES, REFUSED
+from tests.api.fakes import CRASHES, REFUSED, FakeForecast, FakeForecaster, read_fake
 from tests.api.harness import Harness, check_problem, pointers
 
 pytestmark = pytest.mark.anyio
@@ -225,3 +230,31 @@ async def test_the_documented_examples_are_answered_as_documented(harness: Harne
         assert set(answer.json()) == {field.name for field in msgspec.structs.fields(PredictionBatch)}
     else:
         msgspec.json.decode(answer.content, type=Prediction)
+
+
+async def test_requests_of_one_moment_are_forecast_together_and_cannot_spoil_each_other(
+    harness: Harness,
+) -> None:
+    calls: list[int] = []
+
+    class Counting(FakeForecaster):
+        def predict(self, jobs: Sequence[JobRequest]) -> list[FakeForecast]:
+            calls.append(len(jobs))
+            return super().predict(jobs)
+
+    def load(directory: Path, digest: str | None) -> Forecaster:
+        return Counting(info=read_fake(directory, digest))
+
+    harness.load = load
+    users = ["ada", CRASHES, "bob", REFUSED, "eve"]
+    async with harness.serving(slice_jobs=3) as (client, _):
+        calls.clear()
+        good = await asyncio.gather(
+            *(client.post(URL, json={"user": user}) for user in ("ada", "bob", "eve"))
+        )
+        together = list(calls)
+        mixed = await asyncio.gather(*(client.post(URL, json={"user": user}) for user in users))
+    assert [answer.status_code for answer in good] == [200, 200, 200]
+    assert max(together) > 1
+    assert max(calls) <= 3
+    assert [answer.status_code for answer in mixed] == [200, 500, 200, 422, 200]
