@@ -102,6 +102,17 @@ def read_report(document: Mapping[str, object]) -> WindowReport:
     )
 
 
+def finite(value: object) -> object:
+    """Return JSON values with None for numbers that JSON does not know."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(name): finite(below) for name, below in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(below) for below in value]
+    return value
+
+
 def _slices(path: str, node: object) -> list[SliceScores]:
     if not isinstance(node, Mapping):
         return []

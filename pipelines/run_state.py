@@ -20,6 +20,7 @@ from pathlib import Path
 
 from pipelines.domain import Document
 from predictor.errors import PipelineError
+from predictor.forecasting.store import sync_tree
 
 KEY_LENGTH = 16
 
@@ -69,6 +70,7 @@ class RunState:
                 shutil.rmtree(left)
             staged = Path(tempfile.mkdtemp(dir=self.directory, prefix=f".{name}."))
             compute(staged)
+            sync_tree(staged)
             staged.rename(final)
         return final
 
@@ -77,10 +79,11 @@ class RunState:
         return _read(self._last)
 
     def finish(self, outcome: Document) -> None:
-        """Note that this run is finished, and drop what only its own steps needed."""
+        """Note that this run is finished; drop what its steps needed, and runs that were given up."""
         _write(self._last, {"key": self.key, **outcome})
         self.write("finished", outcome)
-        for path in self.directory.iterdir():
+        given_up = [path for path in self._last.parent.iterdir() if not (path / "finished.json").exists()]
+        for path in (*self.directory.iterdir(), *given_up):
             if path.is_dir():
                 shutil.rmtree(path)
 

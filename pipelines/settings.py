@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from predictor.errors import ArgumentError, FormatError
 
@@ -36,12 +43,12 @@ class SourceSettings(_Section):
 class DataSettings(_Section):
     """The canonical job table and where new rows for it come from.
 
-    ``outcomes`` are JSON-lines files (or patterns) that the service writes, one finished job per line.
+    ``outcomes`` are files (or patterns) of JSON lines that the service writes, rows of the job table.
     """
 
     table: Path = Path("training_data/canonical/jobs.parquet")
     sources: tuple[SourceSettings, ...] = ()
-    outcomes: tuple[str, ...] = ()
+    outcomes: tuple[str, ...] = ("runs/outcomes/*.jsonl",)
 
 
 class ModelsSettings(_Section):
@@ -97,6 +104,20 @@ class FitSettings(_Section):
     random_state: int = Field(default=0, ge=0)
 
 
+class _Variables(EnvSettingsSource):
+    """Variables of single keys, such as PREDICTOR_GATE__MIN_ROWS; those of whole sections are not ours.
+
+    The service has settings of its own under the same prefix: its PREDICTOR_MODELS is a path.
+    """
+
+    def prepare_field_value(
+        self, field_name: str, field: FieldInfo, value: object, value_is_complex: bool
+    ) -> object:
+        """Return a key's value; for a section, what the variables of its keys say."""
+        own = None if self._field_is_complex(field)[0] else value
+        return super().prepare_field_value(field_name, field, own, value_is_complex)
+
+
 class PipelineSettings(BaseSettings):
     """All settings of ``predictor retrain``, ``models``, ``review`` and ``backtest``."""
 
@@ -115,14 +136,14 @@ class PipelineSettings(BaseSettings):
     @classmethod
     def settings_customise_sources(
         cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003  (the signature is pydantic's)
+        settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003  (the signature is pydantic's)
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Let the environment win over the file, whose content comes as arguments."""
-        return env_settings, init_settings
+        return _Variables(settings_cls), init_settings
 
     @property
     def tracking_uri(self) -> str:
@@ -156,6 +177,8 @@ def load_settings(config: Path | None = None) -> PipelineSettings:
             raise FormatError(f"cannot read the settings '{config}': {error}") from error
     try:
         return PipelineSettings(**given)
+    except SettingsError as error:
+        raise ArgumentError(f"a variable of the environment cannot be used: {error}") from error
     except ValidationError as error:
         where = "the settings" if config is None else f"the settings '{config}'"
         faults = [_fault(fault["loc"], fault["type"], fault["msg"]) for fault in error.errors()]

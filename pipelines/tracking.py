@@ -42,26 +42,32 @@ class MlflowTracker:
         self._uri = uri
         self._artifact_root = artifact_root
         self._experiment = experiment
-        if uri.startswith("sqlite:///"):
-            Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        is_file = uri.startswith("sqlite:///")
+        self._database = Path(uri.removeprefix("sqlite:///")) if is_file else None
 
     def record(self, record: RunRecord) -> str:
         """Keep a run with a child run for its target, and register its bundle; returns the parent's id."""
         with _quiet("the run could not be recorded", self._uri):
+            if self._database is not None:
+                self._database.parent.mkdir(parents=True, exist_ok=True)
             client = self._client()
-            parent = self._run(client, record, parent=None)
-            if parent.info.status != "FINISHED":
+            experiment = self._experiment_id(client)
+            parent, child = _find(client, experiment, record)
+            if parent is None or child is None:
+                parent = _create(client, experiment, record, parent=None)
                 _log_params(client, parent, summary_params(record))
                 _log_dataset(client, parent, record)
-                child = self._run(client, record, parent=parent)
+                child = _create(client, experiment, record, parent=parent)
                 _log_target(client, child, record)
                 client.set_terminated(child.info.run_id, "FINISHED")
                 client.set_terminated(parent.info.run_id, "FINISHED")
-            _register(client, self._run(client, record, parent=parent), record)
+            _register(client, child, record)
             return str(parent.info.run_id)
 
     def follow(self, target: str, aliases: Mapping[str, ModelRef]) -> None:
         """Make the aliases of the registered model equal to those of the store."""
+        if self._database is not None and not self._database.exists():
+            return  # nothing was ever recorded
         with _quiet("the aliases of the registry could not follow those of the store", self._uri):
             client = self._client()
             versions = {tag: found.version for tag, found in _versions(client, target).items()}
@@ -88,20 +94,25 @@ class MlflowTracker:
             place = self._artifact_root.as_uri()
         return client.create_experiment(self._experiment, artifact_location=place)
 
-    def _run(self, client: MlflowClient, record: RunRecord, parent: Run | None) -> Run:
-        """Return the run of a version, or its child for the target; one that a kill cut short goes on."""
-        experiment = self._experiment_id(client)
-        filters = f"tags.`{_VERSION_TAG}` = '{record.version}'"
-        if parent is not None:
-            filters += f" and tags.`{_PARENT_TAG}` = '{parent.info.run_id}'"
-        for run in client.search_runs([experiment], filters):
-            if (parent is None) == (_PARENT_TAG not in run.data.tags):
-                return run
-        tags = {_VERSION_TAG: record.version, "predictor.outcome": _outcome(record)}
-        if parent is not None:
-            tags[_PARENT_TAG] = parent.info.run_id
-        name = f"retrain {record.version}" if parent is None else record.target
-        return client.create_run(experiment, tags=tags, run_name=name)
+
+def _find(client: MlflowClient, experiment: str, record: RunRecord) -> tuple[Run | None, Run | None]:
+    """Return the run of a version and its child; what a kill cut short is removed instead."""
+    runs = client.search_runs([experiment], f"tags.`{_VERSION_TAG}` = '{record.version}'")
+    parents = [run for run in runs if _PARENT_TAG not in run.data.tags]
+    children = [run for run in runs if _PARENT_TAG in run.data.tags]
+    if len(parents) == len(children) == 1 and parents[0].info.status == "FINISHED":
+        return parents[0], children[0]
+    for run in runs:
+        client.delete_run(run.info.run_id)
+    return None, None
+
+
+def _create(client: MlflowClient, experiment: str, record: RunRecord, parent: Run | None) -> Run:
+    tags = {_VERSION_TAG: record.version, "predictor.outcome": _outcome(record)}
+    if parent is not None:
+        tags[_PARENT_TAG] = parent.info.run_id
+    name = f"retrain {record.version}" if parent is None else record.target
+    return client.create_run(experiment, tags=tags, run_name=name)
 
 
 def _log_target(client: MlflowClient, run: Run, record: RunRecord) -> None:

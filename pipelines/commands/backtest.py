@@ -16,7 +16,7 @@ from rich.table import Table
 from pipelines.domain import Document
 from pipelines.duration_domain import report_document
 from pipelines.plots import report_figures
-from pipelines.reports import WindowReport, read_report
+from pipelines.reports import WindowReport, finite, read_report
 from pipelines.run_record import utc_text
 from predictor.data.table import fingerprint, read_table
 from predictor.errors import ArgumentError
@@ -42,7 +42,7 @@ that ended by their q90, best near 90 %.
 TARGETS = ("duration", "vram", "topology")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _COLUMNS = {  # score: head of its column, format
-    "crps_log": ("crps_log", ".4f"), "mean_abs_log_ratio": ("avg|ln|", ".3f"),
+    "crps_log": ("crps_log", ".4f"), "mean_abs_log_ratio": ("mean|ln|", ".3f"),
     "median_abs_log_ratio": ("med|ln|", ".3f"), "mae_s": ("mae_s", ",.0f"),
     "within_2x": ("<2x", ".0%"), "under_rate": ("under", ".0%"),
 }  # fmt: skip
@@ -191,7 +191,7 @@ def _slices(report: WindowReport) -> Table:
 
 def _table(title: str, first: str) -> Table:
     """Return a table that fits 80 characters."""
-    table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, title_justify="left")
+    table = Table(title=title, box=SIMPLE_HEAD, padding=0, show_edge=False, title_justify="left")
     table.add_column(first, no_wrap=True)
     return table
 
@@ -201,4 +201,4 @@ def _cell(value: float, form: str) -> str:
 
 
 def _write_json(path: Path, document: Document) -> None:
-    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(finite(document), indent=2, allow_nan=False) + "\n", encoding="utf-8")

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 
 from pipelines.duration_domain import duration_domain
-from pipelines.reports import Scores
+from pipelines.reports import Scores, finite
 from pipelines.retrain import STEPS, Retraining, RetrainOutcome, RetrainResult
 from pipelines.run_record import RunRecord, utc_text
 from pipelines.settings import load_settings
@@ -77,7 +77,7 @@ def retrain(
         )  # fmt: skip
         result = work.run(now=datetime.now(UTC), force=force)
     if as_json:
-        typer.echo(json.dumps(plain(result), indent=2))
+        typer.echo(json.dumps(finite(plain(result)), indent=2, allow_nan=False))
     else:
         show(result, Console())
     if result.outcome is RetrainOutcome.REFUSED:

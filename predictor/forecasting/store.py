@@ -155,7 +155,7 @@ class FileModelStore:
                 raise ArgumentError(f"version '{version}' is published already with another content")
             shutil.rmtree(staged_dir)
         else:
-            _sync_tree(staged_dir)
+            sync_tree(staged_dir)
             final.parent.mkdir(parents=True, exist_ok=True)
             staged_dir.rename(final)
             _sync(self.root)
@@ -275,7 +275,8 @@ def _check_version(version: str) -> None:
         )
 
 
-def _sync_tree(directory: Path) -> None:
+def sync_tree(directory: Path) -> None:
+    """Force all files of a folder to disk."""
     for path in directory.rglob("*"):
         _sync(path)
     _sync(directory)

@@ -1,13 +1,15 @@
 """This module holds what the tests of whole batch jobs share: a job table and settings in a folder."""
 
+import warnings
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from pipelines.settings import PipelineSettings
-from pipelines.tracking_access import open_tracker
+from pipelines.tracking_access import silence_telemetry
 from predictor.data.synthetic import WorkloadSpec, generate
 from predictor.data.table import write_table
 
@@ -29,7 +31,7 @@ def make_settings(tmp_path: Path, jobs: pd.DataFrame) -> Callable[..., PipelineS
         return PipelineSettings.model_validate(
             {
                 "runs": tmp_path / "runs",
-                "data": {"table": table},
+                "data": {"table": table, "outcomes": ()},
                 "models": {"root": tmp_path / "models"},
                 "gate": {"q90_coverage": (0.7, 1.0), "q95_coverage": (0.7, 1.0)},
                 **sections,
@@ -43,8 +45,11 @@ def make_settings(tmp_path: Path, jobs: pd.DataFrame) -> Callable[..., PipelineS
 def empty_mlflow_db(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An MLflow database with its tables, which take ten seconds to make; copy it."""
     path = tmp_path_factory.mktemp("mlflow") / "empty.db"
-    settings = PipelineSettings.model_validate(
-        {"tracking": {"uri": f"sqlite:///{path}", "artifacts": path.parent / "artifacts"}}
-    )
-    open_tracker(settings).follow("duration", {})
+    silence_telemetry()
+    client = import_module("mlflow").MlflowClient(tracking_uri=f"sqlite:///{path}")  # slow: only where needed
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", message="The ``noload`` loader strategy", category=DeprecationWarning
+        )
+        client.search_experiments()
     return path

@@ -315,7 +315,7 @@ KILLED = textwrap.dedent(
 
 def write_config(settings: PipelineSettings, path: Path) -> Path:
     path.write_text(
-        f"runs = '{settings.runs}'\n[data]\ntable = '{settings.data.table}'\n"
+        f"runs = '{settings.runs}'\n[data]\ntable = '{settings.data.table}'\noutcomes = []\n"
         f"[models]\nroot = '{settings.models.root}'\n"
         "[gate]\nq90_coverage = [0.7, 1.0]\nq95_coverage = [0.7, 1.0]\n"
     )

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -119,6 +120,27 @@ def test_aliases_follow_promotion_refusal_and_rollback(
     assert aliases_of(client) == {"champion": refused.version, "previous": first.version}
 
 
+def test_a_run_that_a_kill_cut_short_is_recorded_anew(
+    make_settings: MakeSettings, empty_mlflow_db: Path
+) -> None:
+    settings = make_settings()
+    client = copy_db(empty_mlflow_db, settings)
+    result = work_on(settings).run(now=SECOND)
+    assert result.record is not None
+    client.update_run(result.tracking_run, status="RUNNING")
+    other = replace(result.record, params={**result.record.params, "settings.gate.q90_coverage": "changed"})
+    run = open_tracker(settings).record(replace(other, bundle=None))
+    assert run != result.tracking_run
+    assert len(runs_of(client)) == 2
+    assert len(client.search_model_versions("name = 'duration'")) == 1
+
+
+def test_without_any_recorded_run_there_is_nothing_to_follow(make_settings: MakeSettings) -> None:
+    settings = make_settings()
+    open_tracker(settings).follow("duration", {})
+    assert not settings.runs.exists()
+
+
 def test_an_mlflow_that_does_not_work_is_told_as_such(make_settings: MakeSettings, tmp_path: Path) -> None:
     (tmp_path / "broken.db").write_text("no database at all, but long enough to be taken for one" * 20)
     settings = make_settings(tracking={"uri": f"sqlite:///{tmp_path / 'broken.db'}"})
@@ -134,7 +156,7 @@ def test_the_commands_work_on_the_real_forecaster(
     client = copy_db(empty_mlflow_db, settings)
     config = tmp_path / "c.toml"
     config.write_text(
-        f"runs = '{settings.runs}'\n[data]\ntable = '{settings.data.table}'\n"
+        f"runs = '{settings.runs}'\n[data]\ntable = '{settings.data.table}'\noutcomes = []\n"
         f"[models]\nroot = '{settings.models.root}'\n"
         "[gate]\nmust_beat_baselines = false\nq90_coverage = [0.6, 1.0]\nq95_coverage = [0.6, 1.0]\n"
     )

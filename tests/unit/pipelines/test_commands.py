@@ -23,7 +23,7 @@ def config(tmp_path: Path) -> str:
     """Settings whose every path is in a new folder."""
     path = tmp_path / "c.toml"
     path.write_text(
-        f"runs = '{tmp_path / 'runs'}'\n[data]\ntable = '{tmp_path / 'jobs.parquet'}'\n"
+        f"runs = '{tmp_path / 'runs'}'\n[data]\ntable = '{tmp_path / 'jobs.parquet'}'\noutcomes = []\n"
         f"[models]\nroot = '{tmp_path / 'models'}'\n"
     )
     return str(path)
@@ -90,7 +90,7 @@ def test_tables_fit_eighty_characters_and_show_every_model() -> None:
         "0.5000",
         "2.0000",
         "10,742",
-        "avg|ln|",
+        "mean|ln|",
         "90.0%",
     ):
         assert word in text

@@ -62,6 +62,20 @@ def test_an_unknown_key_in_the_environment_is_told(monkeypatch: pytest.MonkeyPat
         load_settings()
 
 
+def test_variables_of_the_service_under_the_same_prefix_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREDICTOR_MODELS", "/srv/models")
+    monkeypatch.setenv("PREDICTOR_PORT", "8000")
+    monkeypatch.setenv("PREDICTOR_MODELS__KEEP", "3")
+    models = load_settings().models
+    assert (models.root, models.keep) == (Path("models/store"), 3)
+
+
+def test_a_variable_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREDICTOR_GATE__Q90_COVERAGE", "[0.8")
+    with pytest.raises(ArgumentError):
+        load_settings()
+
+
 @pytest.mark.parametrize("text", ["[gate", "a = ", "\x00"])
 def test_a_file_that_is_no_toml_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(FormatError, match="cannot read the settings"):
