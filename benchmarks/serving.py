@@ -302,7 +302,9 @@ def mlflow_serve(folder: Path) -> Iterator[list[Target]]:
     command += ["--env-manager", "local", "--workers", "1"]
     columns = [f"f{n}" for n in range(40)]
     body = {"dataframe_split": {"columns": columns, "data": [[0.1 * n for n in range(40)]]}}
-    environ = {"MLFLOW_TRACKING_URI": f"sqlite:///{folder}/mlflow.db"}
+    # mlflow calls uvicorn by name
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    environ = {"MLFLOW_TRACKING_URI": f"sqlite:///{folder}/mlflow.db", "PATH": path}
     with running(command, folder / "mlflow.log", port, **environ):
         yield [
             Target(name="mlflow models serve", port=port, path="/invocations", body=json.dumps(body).encode())

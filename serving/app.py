@@ -12,7 +12,7 @@ from starlette.routing import Route
 from predictor import __version__
 from predictor.errors import PredictorError
 from serving.decoding import escape
-from serving.middleware import TelemetryMiddleware, request_id_of
+from serving.middleware import ShortcutMiddleware, TelemetryMiddleware, request_id_of
 from serving.openapi import JSON, describe
 from serving.problems import (
     PROBLEM_TYPE,
@@ -41,11 +41,13 @@ def create_app(services: Services) -> FastAPI:
         title="Job runtime predictor", version=__version__, lifespan=lifespan, openapi_url=None,
         docs_url=None, redoc_url=None, redirect_slashes=False,
     )  # fmt: skip
-    for endpoint in _hot_endpoints(services):
+    hot = _hot_endpoints(services)
+    for endpoint in hot:
         app.router.routes.append(Route(endpoint.path_format, endpoint, methods=["POST"]))
     app.include_router(operations_router(services))
     _add_openapi(app)
     _add_problem_handlers(app)
+    app.add_middleware(ShortcutMiddleware, endpoints={endpoint.path_format: endpoint for endpoint in hot})
     app.add_middleware(
         TelemetryMiddleware, telemetry=services.telemetry, logger=services.logger,
         log_all=services.settings.log_requests == "all",
