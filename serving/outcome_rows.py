@@ -119,6 +119,7 @@ def row_of(event: OutcomeEvent, known: OutcomeRow | None, *, now_s: float, paylo
         for name, value in values.items():
             if value is None:
                 values[name] = getattr(known, name)
+        values["submitted_at"] = known.submitted_at  # one attempt, one submission: all its rows agree
     values["state"] = {SUBMITTED: JobState.PENDING.value, STARTED: JobState.RUNNING.value}.get(
         event.event, str(event.state)
     )

@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from predictor.errors import ArgumentError
 
 PREFIX = "PREDICTOR_"
+_NESTED = "__"  # PREDICTOR_SECTION__KEY is a setting of the batch jobs, which may share an environment
 
 
 class Settings(BaseSettings):
@@ -76,7 +77,7 @@ def read_settings(
     for name, value in sorted(variables.items()):
         if name.upper() in known:
             given[known[name.upper()]] = value
-        elif name.upper().startswith(PREFIX):
+        elif name.upper().startswith(PREFIX) and _NESTED not in name:
             close = difflib.get_close_matches(name.upper(), known, n=1)
             faults.append(f"{name} is no setting" + (f"; did you mean {close[0]}?" if close else ""))
     given.update({name: value for name, value in overrides.items() if value is not None})

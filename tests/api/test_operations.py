@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from serving.app import create_app
 from serving.problems import catalogue
 from tests.api.harness import Harness, check_problem
 
@@ -202,3 +203,41 @@ async def test_every_reference_of_the_description_leads_somewhere(harness: Harne
     assert names <= set(schemas)
     assert schemas["Job"]["additionalProperties"] is False
     assert schemas["Job"]["properties"]["walltime_s"]["anyOf"][0]["minimum"] == 0
+
+
+async def test_an_unforeseen_error_is_a_problem_and_a_log_entry(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stumble(*_: object) -> None:
+        raise ZeroDivisionError("a secret of the inside")
+
+    async with harness.serving() as (client, services):
+        monkeypatch.setattr(services.accuracy, "remember", stumble)
+        monkeypatch.setattr(services.accuracy, "coverage", stumble)
+        for answer in (await client.post("/v1/predictions", json={}), await client.get("/v1/models")):
+            check_problem(answer, 500, "internal-error")
+            assert "secret" not in answer.text
+    errors = [event for event in harness.log_events() if event["event"] == "request failed"]
+    assert [event["level"] for event in errors] == ["error", "error"]
+    assert all("a secret of the inside" in event["exception"] for event in errors)
+
+
+async def test_a_caller_that_hangs_up_leaves_no_trace(harness: Harness) -> None:
+    parts = iter([{"type": "http.request", "body": b'{"us', "more_body": True}, {"type": "http.disconnect"}])
+    sent: list[object] = []
+
+    async def receive() -> Any:
+        return next(parts)
+
+    async def send(message: object) -> None:
+        sent.append(message)
+
+    app = create_app(harness.services())
+    scope = {
+        "type": "http", "method": "POST", "path": "/v1/predictions", "query_string": b"", "root_path": "",
+        "headers": [(b"content-type", b"application/json")],
+    }  # fmt: skip
+    async with app.router.lifespan_context(app):
+        await app(scope, receive, send)
+    assert sent == []
+    assert not [event for event in harness.log_events() if event["level"] == "error"]

@@ -1,5 +1,6 @@
 """The outcome route: durable, idempotent, and known to the next forecast."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -204,3 +205,42 @@ async def test_the_documented_examples_are_recorded(harness: Harness) -> None:
             answer = await client.post(URL, json=OUTCOME_REQUESTS[name]["value"])
             assert answer.status_code == 200, answer.text
     assert {item["result"] for item in answer.json()["outcomes"]} == {"duplicate"}
+
+
+async def test_a_batch_beyond_the_limit_is_refused_as_a_whole(harness: Harness) -> None:
+    async with harness.serving(max_jobs=2) as (client, _):
+        answer = await client.post(URL, json={"outcomes": [WHOLE] * 3})
+        empty = await client.post(URL, json={"outcomes": []})
+    check_problem(answer, 422, "too-many-jobs")
+    assert rows(harness.root, "outcomes") == []
+    assert empty.json() == {"outcomes": [], "failed": 0}
+
+
+async def test_what_is_not_json_is_a_bad_request(harness: Harness) -> None:
+    async with harness.serving() as (client, _):
+        answer = await client.post(
+            URL, content=b'{"elapsed_s": NaN}', headers={"content-type": "application/json"}
+        )
+    check_problem(answer, 400, "malformed-json")
+    assert pointers(answer) == ["/elapsed_s"]
+
+
+async def test_concurrent_repetitions_are_recorded_once(harness: Harness) -> None:
+    async with harness.serving() as (client, _):
+        answers = await asyncio.gather(*(client.post(URL, json=WHOLE) for _ in range(8)))
+    results = [answer.json()["result"] for answer in answers]
+    assert sorted(results) == ["duplicate"] * 7 + ["recorded"]
+    assert len(rows(harness.root, "outcomes")) == 1
+
+
+async def test_all_rows_of_an_attempt_agree_on_its_submission(harness: Harness) -> None:
+    async with harness.serving() as (client, _):
+        await client.post(URL, json=SUBMITTED)
+        answer = await client.post(
+            URL, json={**FINISHED, "submitted_at": "2026-11-03T09:00:01Z", "elapsed_s": 5}
+        )
+    assert answer.status_code == 200
+    moments = {
+        row["submitted_at"] for series in ("announced", "outcomes") for row in rows(harness.root, series)
+    }
+    assert moments == {"2026-11-03T09:00:00Z"}

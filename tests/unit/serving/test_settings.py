@@ -13,6 +13,10 @@ def test_variables_with_the_prefix_become_settings() -> None:
     assert (settings.max_jobs, settings.models) == (5, Path("/srv/models"))
 
 
+def test_settings_of_the_batch_jobs_may_lie_in_the_same_environment() -> None:
+    assert read_settings({"PREDICTOR_GATE__MIN_ROWS": "5"}).max_jobs == 10_000
+
+
 def test_the_command_line_wins_over_the_environment_and_none_says_nothing() -> None:
     environ = {"PREDICTOR_MODELS": "a", "PREDICTOR_OUTCOMES": "b"}
     settings = read_settings(environ, models=Path("c"), outcomes=None)
