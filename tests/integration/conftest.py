@@ -46,10 +46,10 @@ def empty_mlflow_db(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An MLflow database with its tables, which take ten seconds to make; copy it."""
     path = tmp_path_factory.mktemp("mlflow") / "empty.db"
     silence_telemetry()
-    client = import_module("mlflow").MlflowClient(tracking_uri=f"sqlite:///{path}")  # slow: only where needed
-    with warnings.catch_warnings():
+    with warnings.catch_warnings():  # MLflow 3.17 loads runs by a strategy that SQLAlchemy 2.1 deprecates
         warnings.filterwarnings(
             "ignore", message="The ``noload`` loader strategy", category=DeprecationWarning
         )
+        client = import_module("mlflow").MlflowClient(tracking_uri=f"sqlite:///{path}")
         client.search_experiments()
     return path

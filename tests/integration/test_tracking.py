@@ -20,6 +20,8 @@ from predictor.errors import PipelineError
 from predictor.forecasting.store import FileModelStore
 from tests.integration.fake_domain import digest_of, fake_domain
 
+# MLflow 3.17 loads runs by a strategy that SQLAlchemy 2.1 deprecates; tests ask MLflow directly too
+pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
 MakeSettings = Callable[..., PipelineSettings]
 SECOND = datetime(2026, 3, 2, tzinfo=UTC)
 
