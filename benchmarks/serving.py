@@ -150,10 +150,19 @@ class Figures:
     requests: int
 
 
-async def _drive(target: Target, concurrency: int, duration_s: float) -> list[float]:
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """Latencies of one target in one round, and how long the round took until its last answer."""
+
+    latencies_s: list[float]
+    elapsed_s: float
+
+
+async def _drive(target: Target, concurrency: int, duration_s: float) -> Round:
     request = target.request()
     latencies: list[float] = []
-    deadline = time.perf_counter() + duration_s
+    start = time.perf_counter()
+    deadline = start + duration_s
 
     async def connection() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", target.port, limit=2**26)
@@ -170,7 +179,7 @@ async def _drive(target: Target, concurrency: int, duration_s: float) -> list[fl
             writer.close()
 
     await asyncio.gather(*(connection() for _ in range(concurrency)))
-    return latencies
+    return Round(latencies_s=latencies, elapsed_s=time.perf_counter() - start)
 
 
 def _content_length(head: bytes) -> int:
@@ -182,26 +191,23 @@ def _content_length(head: bytes) -> int:
 
 def measure(targets: Sequence[Target], *, rounds: int, duration_s: float) -> list[Figures]:
     """Drive the targets in turn, round by round."""
-    found: dict[tuple[str, int], list[list[float]]] = {}
+    found: dict[tuple[str, int], list[Round]] = {}
     for target in targets:
         asyncio.run(_drive(target, 1, min(0.5, duration_s)))  # warm-up
     for _ in range(rounds):
         for concurrency in CONCURRENCIES:
             for target in targets:
-                latencies = asyncio.run(_drive(target, concurrency, duration_s))
-                found.setdefault((target.name, concurrency), []).append(latencies)
+                one = asyncio.run(_drive(target, concurrency, duration_s))
+                found.setdefault((target.name, concurrency), []).append(one)
     by_name = {target.name: target for target in targets}
-    return [
-        _figures(by_name[name], concurrency, results, duration_s)
-        for (name, concurrency), results in found.items()
-    ]
+    return [_figures(by_name[name], concurrency, results) for (name, concurrency), results in found.items()]
 
 
-def _figures(target: Target, concurrency: int, rounds: list[list[float]], duration_s: float) -> Figures:
-    cuts = [statistics.quantiles(latencies, n=100) for latencies in rounds if len(latencies) > 1]
-    per_s = statistics.median(len(latencies) / duration_s for latencies in rounds)
+def _figures(target: Target, concurrency: int, rounds: list[Round]) -> Figures:
+    cuts = [statistics.quantiles(r.latencies_s, n=100) for r in rounds if len(r.latencies_s) > 1]
+    per_s = statistics.median(len(r.latencies_s) / r.elapsed_s for r in rounds)
     return Figures(
-        target=target.name, concurrency=concurrency, requests=sum(len(latencies) for latencies in rounds),
+        target=target.name, concurrency=concurrency, requests=sum(len(r.latencies_s) for r in rounds),
         p50_ms=1e3 * statistics.median(cut[49] for cut in cuts),
         p99_ms=1e3 * statistics.median(cut[98] for cut in cuts),
         per_s=per_s, jobs_per_s=per_s * target.jobs,
@@ -319,7 +325,7 @@ def show(figures: Sequence[Figures], console: Console) -> None:
     for f in sorted(figures, key=lambda f: (f.concurrency, f.p50_ms)):
         echo_of = base[f.concurrency]
         table.add_row(
-            f.target, str(f.concurrency), f"{f.p50_ms:.2f}", f"{f.p99_ms:.2f}", f"{f.per_s:,.0f}",
+            f.target, str(f.concurrency), f"{f.p50_ms:.2f}", f"{f.p99_ms:.2f}", f"{f.per_s:,.1f}",
             f"{f.jobs_per_s:,.0f}", f"{f.p99_ms / echo_of.p99_ms:.2f}", f"{f.per_s / echo_of.per_s:.2f}",
         )  # fmt: skip
     console.print(table)
