@@ -3,7 +3,10 @@
 Backtest, calibration before publishing, and the tests of the service all use it.
 """
 
+import heapq
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,50 +45,60 @@ class PendingOutcomes:
     """Forecasts whose outcomes are not known yet, learned from in the order of their ends."""
 
     def __init__(self) -> None:
-        self._raw: list[RawForecasts] = []
-        self._outcomes: list[JobOutcomes] = []
+        self._parts: list[tuple[RawForecasts, JobOutcomes]] = []
+        self._ends: list[tuple[float, int, int]] = []  # heap of (end, part, row)
 
     def add(self, raw: RawForecasts, outcomes: JobOutcomes) -> None:
-        """Remember what was forecast for jobs that will end."""
-        self._raw.append(raw)
-        self._outcomes.append(outcomes)
+        """Remember what was forecast for jobs that will end; a job that never ends is never learned."""
+        part = len(self._parts)
+        self._parts.append((raw, outcomes))
+        for row, end_s in enumerate(outcomes.end_s.tolist()):
+            if end_s == end_s:  # not NaN
+                heapq.heappush(self._ends, (end_s, part, row))
 
-    def learn_until(self, online: OnlineState, now_s: float, *, running_as_censored: bool = False) -> None:
-        """Learn from all jobs that ended before ``now_s``, and forget them.
+    def learn_until(self, online: OnlineState, now_s: float) -> None:
+        """Learn from all jobs that ended before ``now_s``, and forget them."""
+        due: list[tuple[int, int]] = []
+        while self._ends and self._ends[0][0] < now_s:
+            _, part, row = heapq.heappop(self._ends)
+            if self._parts[part][1].elapsed_s[row] > 0:
+                due.append((part, row))
+        if due:
+            raw, outcomes = self._gather(due)
+            online.learn(raw, outcomes.elapsed_s, outcomes.observed, outcomes.end_s)
 
-        With ``running_as_censored``, also learn that jobs running at ``now_s`` last at least so long.
-        """
-        if not self._raw:
-            return
+    def learn_running(self, online: OnlineState, now_s: float) -> None:
+        """Learn that jobs running at ``now_s`` last at least so long; they stay pending."""
+        running = [
+            (part, row) for _, part, row in sorted(self._ends) if self._parts[part][1].start_s[row] < now_s
+        ]
+        if running:
+            raw, outcomes = self._gather(running)
+            count = len(running)
+            online.learn(raw, now_s - outcomes.start_s, np.zeros(count, dtype=bool), np.full(count, now_s))
+
+    def _gather(self, picks: list[tuple[int, int]]) -> tuple[RawForecasts, JobOutcomes]:
+        def column(values: Callable[[RawForecasts, JobOutcomes], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+            return np.array([values(*self._parts[part])[row] for part, row in picks])
+
+        who = np.empty(len(picks), dtype=object)
+        who[:] = [self._parts[part][0].identity[row] for part, row in picks]
         raw = RawForecasts(
-            experts=np.concatenate([part.experts for part in self._raw]),
-            weights=np.concatenate([part.weights for part in self._raw]),
-            support=np.concatenate([part.support for part in self._raw]),
-            group=np.concatenate([part.group for part in self._raw]),
-            identity=np.concatenate([part.identity for part in self._raw]),
-            limit_s=np.concatenate([part.limit_s for part in self._raw]),
+            experts=column(lambda raw, _: raw.experts),
+            weights=column(lambda raw, _: raw.weights),
+            support=column(lambda raw, _: raw.support),
+            group=column(lambda raw, _: raw.group),
+            identity=who,
+            limit_s=column(lambda raw, _: raw.limit_s),
         )
         outcomes = JobOutcomes(
-            submitted_s=np.concatenate([part.submitted_s for part in self._outcomes]),
-            start_s=np.concatenate([part.start_s for part in self._outcomes]),
-            end_s=np.concatenate([part.end_s for part in self._outcomes]),
-            elapsed_s=np.concatenate([part.elapsed_s for part in self._outcomes]),
-            observed=np.concatenate([part.observed for part in self._outcomes]),
+            submitted_s=column(lambda _, known: known.submitted_s),
+            start_s=column(lambda _, known: known.start_s),
+            end_s=column(lambda _, known: known.end_s),
+            elapsed_s=column(lambda _, known: known.elapsed_s),
+            observed=column(lambda _, known: known.observed),
         )
-        with np.errstate(invalid="ignore"):
-            ended = outcomes.end_s < now_s
-            ran = ended & (outcomes.elapsed_s > 0)
-        rows = np.flatnonzero(ran)
-        rows = rows[np.argsort(outcomes.end_s[rows], kind="stable")]
-        if len(rows):
-            online.learn(raw.take(rows), outcomes.elapsed_s[rows], outcomes.observed[rows], outcomes.end_s[rows])
-        if running_as_censored:
-            with np.errstate(invalid="ignore"):
-                running = np.flatnonzero(~ended & (outcomes.start_s < now_s))
-            age_s = now_s - outcomes.start_s[running]
-            online.learn(raw.take(running), age_s, np.zeros(len(running), dtype=bool), np.full(len(running), now_s))
-        keep = np.flatnonzero(~ended)
-        self._raw, self._outcomes = [raw.take(keep)], [outcomes.take(keep)]
+        return raw, outcomes
 
 
 def replay(
@@ -124,5 +137,6 @@ def replay(
         quantiles[rows] = online.forecast(raw).quantiles_s
         waiting.add(raw, outcomes.take(rows))
     if until_s is not None:
-        waiting.learn_until(online, until_s, running_as_censored=True)
+        waiting.learn_until(online, until_s)
+        waiting.learn_running(online, until_s)
     return DurationForecasts.build(quantiles, features.limit_s)
