@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 
 from pipelines.domain import Bundle, Document, Domain, Model, Progress
+from predictor import __version__
 from predictor.evaluation.report import ScoreReport
 from predictor.evaluation.window import evaluate_baselines, evaluate_model
 from predictor.features.assemble import feature_names, spec_hash
-from predictor.forecasting.bundle import read_bundle, write_bundle
+from predictor.forecasting.bundle import PROTOCOL, read_bundle, write_bundle
 from predictor.forecasting.duration import DurationSettings, boosting_columns
 from predictor.forecasting.training import DurationModel, train_duration
 
@@ -22,8 +23,9 @@ class DurationTrainer:
     """Trains the duration model."""
 
     def describe(self, random_state: int) -> Document:
-        """Return settings and feature specification."""
-        return {"feature_spec": spec_hash(), **DurationSettings(random_state=random_state).to_json()}
+        """Return settings, feature specification, and the version of the code."""
+        code = {"version": __version__, "bundle_protocol": PROTOCOL, "feature_spec": spec_hash()}
+        return {**code, **DurationSettings(random_state=random_state).to_json()}
 
     def train(self, frame: pd.DataFrame, *, cut_s: float, random_state: int, progress: Progress) -> Model:
         """Train with what was known at the cut."""

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from pipelines.collect import Collected, collect
-from pipelines.domain import Bundle, Document, Domain
+from pipelines.domain import Bundle, Document, Domain, Model
 from pipelines.gate import Gate
 from pipelines.job_data import DataFacts, Window, describe_data, freeze_window
 from pipelines.lock import hold_lock
@@ -160,19 +160,16 @@ class Retraining:
         params: Mapping[str, str],
     ) -> RunRecord:
         window = _window(begin)
-        challenger = state.directory_step(
-            "challenger", lambda path: self._fit(path, frame, window.from_s, begin)
-        )
-        evaluator, bundles = self.domain.evaluator, self.domain.bundles
         span = {"from_s": window.from_s, "until_s": window.until_s}
 
         def score_challenger() -> Document:
             self.progress("evaluate challenger", 0.0)
-            return evaluator.score(bundles.read(challenger).model, frame, **span, name="challenger")
+            model = self._challenger(state, frame, window, begin)
+            return self.domain.evaluator.score(model, frame, **span, name="challenger")
 
         def score_baselines() -> Document:
             self.progress("evaluate baselines", 0.3)
-            return evaluator.score_baselines(frame, **span)
+            return self.domain.evaluator.score_baselines(frame, **span)
 
         ours = state.step("report-challenger", score_challenger)
         baselines = state.step("report-baselines", score_baselines)
@@ -195,14 +192,25 @@ class Retraining:
             champion_note=str(decided["champion_note"]), decision=read_decision(decided),
         )  # fmt: skip
 
-    def _fit(self, path: Path, frame: pd.DataFrame, cut_s: float, begin: Document) -> None:
-        model = self.domain.trainer.train(
+    def _challenger(self, state: RunState, frame: pd.DataFrame, window: Window, begin: Document) -> Model:
+        """Return the challenger, trained on what was known before the window."""
+
+        def write(path: Path) -> None:
+            model = self._train("train", frame, window.from_s)
+            version = str(begin["version"])
+            self.domain.bundles.write(path, model, version=version, card="in evaluation", metadata={})
+
+        try:
+            return self.domain.bundles.read(state.directory_step("challenger", write)).model
+        except BundleError:  # written by other code, or damaged with the machine
+            shutil.rmtree(state.directory / "challenger")
+            return self.domain.bundles.read(state.directory_step("challenger", write)).model
+
+    def _train(self, verb: str, frame: pd.DataFrame, cut_s: float) -> Model:
+        return self.domain.trainer.train(
             frame, cut_s=cut_s, random_state=self.settings.training.random_state,
-            progress=lambda text, share: self.progress(f"train: {text}", share),
+            progress=lambda text, share: self.progress(f"{verb}: {text}", share),
         )  # fmt: skip
-        self.domain.bundles.write(
-            path, model, version=str(begin["version"]), card="in evaluation", metadata={}
-        )
 
     def _decide(self, frame: pd.DataFrame, window: Window, ours: Document, baselines: Document) -> Document:
         champion, note = self._champion()
@@ -210,9 +218,13 @@ class Retraining:
         report: Document | None = None
         if champion is not None:
             self.progress("evaluate champion", 0.6)
-            report = self.domain.evaluator.score(
-                champion.model, frame, from_s=window.from_s, until_s=window.until_s, name="champion"
-            )
+            try:
+                report = self.domain.evaluator.score(
+                    champion.model, frame, from_s=window.from_s, until_s=window.until_s, name="champion"
+                )
+            except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+                # other code wrote it: what this code cannot run must not keep its successor out
+                note = f"this code cannot run it ({type(error).__name__}: {error})"
         self.progress("gate", 0.0)
         saw = champion is not None and champion.trained_until_s > window.from_s
         gate = Gate(settings=self.settings.gate, champion_saw_window=saw)
@@ -231,12 +243,10 @@ class Retraining:
 
         def write(path: Path) -> None:
             if passed:
-                model = self.domain.trainer.train(
-                    frame, cut_s=record.trained_until_s, random_state=self.settings.training.random_state,
-                    progress=lambda text, share: self.progress(f"refit: {text}", share),
-                )  # fmt: skip
+                model = self._train("refit", frame, record.trained_until_s)
             else:
-                model = bundles.read(state.directory / "challenger").model
+                begin = state.read("begin") or {"version": record.version}
+                model = self._challenger(state, frame, record.window, begin)
             card = model_card(record)
             bundles.write(path, model, version=record.version, card=card, metadata=_metadata(record))
 

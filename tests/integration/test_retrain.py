@@ -220,6 +220,36 @@ def test_a_broken_champion_does_not_keep_its_successor_out(
     assert "bundle-corrupt" in tracker.records[0].champion_note
 
 
+def test_a_champion_that_this_code_cannot_run_does_not_keep_its_successor_out(
+    make_settings: MakeSettings,
+) -> None:
+    settings, tracker = make_settings(), FakeTracker()
+    store = store_of(settings)
+    staged = store.staging("v0")
+    fake_domain().bundles.write(staged, {"cut_s": 0.0}, version="v0", card="", metadata={})
+    store.publish(staged, "v0")
+    store.promote("v0")
+    result = retrain(settings, tracker=tracker)
+    assert named(settings) == {"champion": result.version, "previous": "v0"}
+    assert "KeyError" in tracker.records[0].champion_note
+
+
+def test_a_challenger_left_damaged_is_trained_anew(make_settings: MakeSettings) -> None:
+    settings, trained = make_settings(), list[str]()
+
+    def stop_before_scoring(moment: str) -> None:
+        trained.append(moment)
+        if moment == "score challenger" and trained.count("train") == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        retrain(settings, fake_domain(hook=stop_before_scoring))
+    [left] = settings.runs.glob("retrain/duration/*/challenger/model.json")
+    left.unlink()
+    assert retrain(settings, fake_domain(hook=stop_before_scoring)).outcome is RetrainOutcome.PROMOTED
+    assert trained.count("train") == 3  # once, once more, and the refit on everything
+
+
 def test_a_rollback_is_not_undone_by_the_next_run(make_settings: MakeSettings, jobs: pd.DataFrame) -> None:
     settings = make_settings()
     first = retrain(settings)
