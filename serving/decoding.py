@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -23,6 +24,7 @@ EARLIEST_S = datetime(1980, 1, 1, tzinfo=UTC).timestamp()  # the bounds of the j
 LATEST_S = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
 _PATH = re.compile(r" - at `\$(?P<path>[^`]*)`$")
 _STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
+MOST_UNKNOWN = 20  # unknown names of one object that are listed each
 _LONGEST_QUOTE = 60  # characters of a faulty value to repeat
 _LARGEST_EXPLAINED = 2_000_000  # bytes of malformed JSON that are searched for NaN
 
@@ -46,11 +48,17 @@ def find_faults(value: object, struct: type[Struct], *, ignore: Sequence[str] = 
     if not isinstance(value, dict):
         return [Fault(pointer="", code="wrong-type", detail=f"expected an object, got {_quote(value)}")]
     allowed = field_names(struct)
+    known = set(allowed)
+    unknown = [name for name in value if name not in known]
     faults = [
-        Fault(pointer=f"/{escape(name)}", code="unknown-field", detail=_unknown(name, allowed))
-        for name in value
-        if name not in allowed
+        Fault(
+            pointer=f"/{escape(name)}", code="unknown-field", detail=_unknown(name[:_LONGEST_QUOTE], allowed)
+        )
+        for name in unknown[:MOST_UNKNOWN]
     ]
+    if len(unknown) > MOST_UNKNOWN:
+        detail = f"{len(unknown) - MOST_UNKNOWN} further names are no fields either"
+        faults.append(Fault(pointer="", code="unknown-field", detail=detail))
     for field in msgspec.structs.fields(struct):
         name = field.encode_name
         if name in ignore:
@@ -106,11 +114,12 @@ def decode_struct(
         return [Fault(pointer="", code="malformed-json", detail=str(error))]
 
 
-def _unknown(name: str, allowed: Sequence[str]) -> str:
+@lru_cache(maxsize=1024)  # a caller that misspells a name does so in every job
+def _unknown(name: str, allowed: tuple[str, ...]) -> str:
     close = difflib.get_close_matches(name, allowed, n=1, cutoff=0.5)
     if close:
-        return f"'{name[:_LONGEST_QUOTE]}' is no field; did you mean '{close[0]}'?"
-    return f"'{name[:_LONGEST_QUOTE]}' is no field; allowed are {', '.join(sorted(allowed))}"
+        return f"'{name}' is no field; did you mean '{close[0]}'?"
+    return f"'{name}' is no field; allowed are {', '.join(sorted(allowed))}"
 
 
 def _fault_of(error: msgspec.ValidationError, name: str, value: object) -> Fault:

@@ -17,6 +17,7 @@ from serving.ports import Clock
 from serving.problems import Fault, Problem, invalid_request, problem
 from serving.schemas import OutcomeEvent, Receipt
 from serving.telemetry import Telemetry
+from serving.turns import give_way
 
 _RETRY = (("Retry-After", "5"),)
 _TURN = 50  # events between two turns of others
@@ -106,7 +107,8 @@ class Ledger:
             checked: list[Accepted | Problem] = []
             for index, event in enumerate(events):
                 checked.append(self._check(event, fresh))
-                await _give_way(index)
+                if index % _TURN == _TURN - 1:
+                    await give_way()
             try:
                 if fresh:
                     await asyncio.to_thread(self._log.append, list(fresh.values()))
@@ -118,7 +120,8 @@ class Ledger:
             self.fault = ""
             for index, row in enumerate(fresh.values()):
                 self._apply(row)
-                await _give_way(index)
+                if index % _TURN == _TURN - 1:
+                    await give_way()
         return [item if isinstance(item, Problem) else self._receipt(item) for item in checked]
 
     def _check(self, event: OutcomeEvent, fresh: dict[tuple[JobKey, str], OutcomeRow]) -> Accepted | Problem:
@@ -165,12 +168,6 @@ class Ledger:
         )  # fmt: skip
         self._telemetry.count_outcome(event.event, receipt.result)
         return receipt
-
-
-async def _give_way(index: int) -> None:
-    """Let waiting requests have a turn now and then during a long batch."""
-    if index % _TURN == _TURN - 1:
-        await asyncio.sleep(0)
 
 
 def _key(job: JobKey, event: str) -> bytes:

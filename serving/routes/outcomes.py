@@ -12,8 +12,10 @@ from serving.problems import Fault, Problem, ProblemError, invalid_request, prob
 from serving.routes.predictions import failed_item
 from serving.schemas import FailedItem, OutcomeEnvelope, OutcomeEvent, Receipt, ReceiptBatch, as_text
 from serving.settings import Settings
+from serving.turns import give_way
 
 PATH = "/v1/outcomes"
+_TURN = 100  # events decoded between two turns of others
 
 
 class OutcomesEndpoint(JsonEndpoint):
@@ -56,7 +58,11 @@ class OutcomesEndpoint(JsonEndpoint):
             detail = f"the batch holds {len(raws)} events; at most {self._max_jobs} are taken at once"
             fault = Fault(pointer="/outcomes", code="too-many-jobs", detail=detail)
             raise ProblemError(problem("too-many-jobs", detail, faults=[fault]))
-        decoded = [decode_struct(raw, self._event_decoder, OutcomeEvent) for raw in raws]
+        decoded: list[OutcomeEvent | list[Fault]] = []
+        for index, raw in enumerate(raws):
+            decoded.append(decode_struct(raw, self._event_decoder, OutcomeEvent))
+            if index % _TURN == _TURN - 1:
+                await give_way()
         events = [event for event in decoded if isinstance(event, OutcomeEvent)]
         results = iter(await self._ledger.record(events))
         items: list[Receipt | FailedItem] = []

@@ -1,6 +1,7 @@
 """This module answers ``POST /v1/predictions``: one job or a batch in, distributions of durations out."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Sequence
 
@@ -32,8 +33,10 @@ from serving.schemas import (
 from serving.served_model import ServedModel
 from serving.settings import Settings
 from serving.telemetry import Telemetry
+from serving.turns import give_way
 
 PATH = "/v1/predictions"
+_SLICE_S = 0.015  # longest time that a slice of a batch should keep others waiting
 
 
 class PredictionsEndpoint(JsonEndpoint):
@@ -94,15 +97,26 @@ class PredictionsEndpoint(JsonEndpoint):
         if len(raws) <= self._slice_jobs:
             parts = [self._answer_slice(model, raws, 0, now_s)]
         else:
-            parts = []
             async with self._long_batch:
-                for start in range(0, len(raws), self._slice_jobs):
-                    piece = raws[start : start + self._slice_jobs]
-                    parts.append(self._answer_slice(model, piece, start, now_s))
-                    await asyncio.sleep(0)
+                parts = await self._answer_slices(model, raws, now_s)
         failed = sum(count for _, count in parts)
         items = b",".join(encoded for encoded, _ in parts)
         return b'{"predictions":[' + items + b'],"failed":' + str(failed).encode() + b"}"
+
+    async def _answer_slices(
+        self, model: ServedModel, raws: Sequence[msgspec.Raw], now_s: float
+    ) -> list[tuple[bytes, int]]:
+        """Answer slice by slice; slices shrink where their jobs are costly, so that others wait little."""
+        parts = []
+        start, size = 0, self._slice_jobs
+        while start < len(raws):
+            began = time.perf_counter()
+            parts.append(self._answer_slice(model, raws[start : start + size], start, now_s))
+            start += size
+            share = _SLICE_S / max(time.perf_counter() - began, 1e-6)
+            size = max(1, min(self._slice_jobs, int(size * min(share, 2.0))))
+            await give_way()
+        return parts
 
     def _answer_slice(
         self, model: ServedModel, raws: Sequence[msgspec.Raw], start: int, now_s: float

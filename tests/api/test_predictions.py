@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from predictor.contracts.request import JobRequest
+from serving.decoding import MOST_UNKNOWN
 from serving.examples import PREDICTION_REQUESTS
 from serving.ports import Forecaster
 from serving.schemas import Prediction, PredictionBatch
@@ -62,7 +63,7 @@ FAULTY: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     "a time without zone": ({"submitted_at": "2026-11-03T09:30:00"}, [("/submitted_at", "invalid")]),
     "milliseconds": ({"submitted_at": 1793698200000}, [("/submitted_at", "out-of-range")]),
     "a number in a list": ({"ages_s": [1, -2]}, [("/ages_s/1", "out-of-range")]),
-    "too many ages": ({"ages_s": [1] * 101}, [("/ages_s", "out-of-range")]),
+    "too many ages": ({"ages_s": [1] * 21}, [("/ages_s", "out-of-range")]),
     "all of it at once": (
         {"usr": "ada", "walltime_s": -5, "requested_gpus": "4", "submitted_at": 1793698200000, "a/b": 1},
         [("/usr", "unknown-field"), ("/a~1b", "unknown-field"), ("/requested_gpus", "wrong-type"),
@@ -258,3 +259,12 @@ async def test_requests_of_one_moment_are_forecast_together_and_cannot_spoil_eac
     assert max(together) > 1
     assert max(calls) <= 3
     assert [answer.status_code for answer in mixed] == [200, 500, 200, 422, 200]
+
+
+async def test_a_flood_of_unknown_names_is_summed_up(harness: Harness) -> None:
+    body = {f"name-{number}": 1 for number in range(5000)}
+    async with harness.serving() as (client, _):
+        answer = await client.post(URL, json=body)
+    check_problem(answer, 422, "invalid-request")
+    assert len(answer.json()["errors"]) == MOST_UNKNOWN + 1
+    assert "4980 further names" in answer.json()["errors"][-1]["detail"]
