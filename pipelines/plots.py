@@ -91,7 +91,7 @@ def feature_importance(importance: Mapping[str, float]) -> Figure | None:
     axes.barh([name for name, _ in ranked], [value for _, value in ranked], color=_OURS)
     axes.tick_params(axis="y", labelsize=8)
     axes.invert_yaxis()
-    axes.set(xlabel="share of the total gain", title="Importance of features")
+    axes.set(xlabel="share of all splits in the boosted trees", title="Importance of features")
     return figure
 
 

@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from mlflow import MlflowClient
@@ -138,14 +139,19 @@ def _log_target(client: MlflowClient, run: Run, record: RunRecord) -> None:
 
 def _together(record: RunRecord) -> WindowReport:
     """Return one report with the challenger, the champion and all baselines."""
-    models = {"challenger": record.challenger_report.only, **record.baseline_report.models}
+    ours, baselines = record.challenger_report, record.baseline_report
+    models = {"challenger": ours.only, **baselines.models}
+    others = {part.name: dict(part.models) for part in baselines.slices if part.is_comparable}
     if record.champion_report is not None:
         models["champion"] = record.champion_report.only
+        for part in record.champion_report.slices:
+            if part.is_comparable:
+                others.setdefault(part.name, {})["champion"] = next(iter(part.models.values()))
     slices = tuple(
-        type(part)(name=part.name, rows=part.rows, models={"challenger": next(iter(part.models.values()))})
-        for part in record.challenger_report.slices
+        replace(part, models={"challenger": next(iter(part.models.values())), **others.get(part.name, {})})
+        for part in ours.slices
     )
-    return WindowReport(rows=record.challenger_report.rows, models=models, slices=slices)
+    return WindowReport(rows=ours.rows, models=models, slices=slices)
 
 
 def _metrics(record: RunRecord) -> dict[str, float]:
