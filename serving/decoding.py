@@ -25,6 +25,7 @@ LATEST_S = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
 _PATH = re.compile(r" - at `\$(?P<path>[^`]*)`$")
 _STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
 MOST_UNKNOWN = 20  # unknown names of one object that are listed each
+_LONGEST_NAME = 256  # characters of an unknown name in a pointer
 _LONGEST_QUOTE = 60  # characters of a faulty value to repeat
 _LARGEST_EXPLAINED = 2_000_000  # bytes of malformed JSON that are searched for NaN
 
@@ -43,7 +44,7 @@ def malformed(body: bytes, error: Exception) -> ProblemError:
     return ProblemError(problem("malformed-json", str(error) or "the body is empty", faults=faults))
 
 
-def find_faults(value: object, struct: type[Struct], *, ignore: Sequence[str] = ()) -> list[Fault]:
+def find_faults(value: object, struct: type[Struct]) -> list[Fault]:
     """Return all faults of a decoded JSON value against a struct's fields; none = it would decode."""
     if not isinstance(value, dict):
         return [Fault(pointer="", code="wrong-type", detail=f"expected an object, got {_quote(value)}")]
@@ -52,7 +53,9 @@ def find_faults(value: object, struct: type[Struct], *, ignore: Sequence[str] = 
     unknown = [name for name in value if name not in known]
     faults = [
         Fault(
-            pointer=f"/{escape(name)}", code="unknown-field", detail=_unknown(name[:_LONGEST_QUOTE], allowed)
+            pointer=f"/{escape(name[:_LONGEST_NAME])}",
+            code="unknown-field",
+            detail=_unknown(name[:_LONGEST_QUOTE], allowed),
         )
         for name in unknown[:MOST_UNKNOWN]
     ]
@@ -61,8 +64,6 @@ def find_faults(value: object, struct: type[Struct], *, ignore: Sequence[str] = 
         faults.append(Fault(pointer="", code="unknown-field", detail=detail))
     for field in msgspec.structs.fields(struct):
         name = field.encode_name
-        if name in ignore:
-            continue
         if name not in value:
             if field.required:
                 faults.append(Fault(pointer=f"/{name}", code="missing", detail=f"'{name}' is required"))
@@ -150,7 +151,7 @@ def _inside(value: object, step: str | None) -> object:
 def _quote(value: object) -> str:
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "an array"
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value[: _LONGEST_QUOTE + 1] if isinstance(value, str) else value, ensure_ascii=False)
     return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "..."
 
 
