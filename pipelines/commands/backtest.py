@@ -35,9 +35,10 @@ Examples:
 
   predictor backtest jobs.parquet --target duration --json report.json --plots plots/ --seed 1
 
-Scores: crps_log and |ln| (of forecast / actual) are in natural log of seconds, lower is better; <2x is the
-share of jobs forecast within a factor of two, under the share that ran longer than forecast, q90 the share
-that ended by their q90, best near 90 %.
+Scores: crps_log and |ln| (of forecast / actual) are in natural log of
+seconds, lower is better; <2x is the share of jobs forecast within a factor
+of two, under the share that ran longer than forecast, q90 the share that
+ended by their q90, best near 90 %.
 """
 TARGETS = ("duration", "vram", "topology")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
@@ -69,7 +70,8 @@ def backtest(
 ) -> None:
     """Forecast past jobs as it would have been done live, and score ours beside every baseline.
 
-    Every refit uses only what was known then: later jobs do not exist and jobs that ended later still run.
+    Every refit uses only what was known then: later jobs do not exist and
+    jobs that ended later still run.
     """
     refit_s = check_options(target, refit, json_out)
     given_s = None if test_from is None else parse_day(test_from)

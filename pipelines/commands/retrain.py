@@ -31,10 +31,12 @@ Examples:
 
   PREDICTOR_GATE__MAX_CRPS_WORSENING=0.1 predictor retrain --config site.toml
 
-Exit codes: 0 promoted, or nothing to do; 1 the gate refused the challenger, or a step failed; 2 settings or
-data cannot be used; 3 another retraining holds the lock.
+Exit codes: 0 promoted, or nothing to do; 1 the gate refused the challenger,
+or a step failed; 2 settings or data cannot be used; 3 another retraining
+holds the lock.
 
-A run that was killed is continued by the next one. The champion changes only at the very end.
+A run that was killed is continued by the next one. The champion changes
+only at the very end.
 """
 _COLUMNS = {"crps_log": "crps_log", "mean_abs_log_ratio": "mean|ln|", "within_2x": "<2x"}
 
@@ -52,9 +54,10 @@ def retrain(
 ) -> None:
     """Ingest new logs, train a challenger, judge it beside the champion and all baselines, and publish it.
 
-    The challenger learns from the jobs before the most recent window and is judged on that window. If it
-    passes the gate it is refitted on everything, verified and made champion; else it becomes the alias
-    challenger and the champion goes on serving.
+    The challenger learns from the jobs before the most recent window and is
+    judged on that window. If it passes the gate it is refitted on everything,
+    verified and made champion; else it becomes the alias challenger and the
+    champion goes on serving.
     """
     settings = load_settings(config)
     domain = duration_domain()
