@@ -11,6 +11,7 @@ outcomes while they have few of their own. Right-censored outcomes enter by the 
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,21 +36,30 @@ class CalibrationSettings:
         prior_count: outcomes that the belief "already calibrated" is worth.
         group_count: outcomes that the overall calibration is worth inside a group.
         half_life_s: after this time an outcome counts half.
-        burst_power: the k-th outcome of one submitter within an hour counts k ** -burst_power.
+        burst_power: for the middle of the distribution, the k-th outcome of one submitter within an hour
+            counts k ** -burst_power; bounds count every job alike, since coverage is promised per job.
     """
 
-    prior_count: float = 30.0
-    group_count: float = 60.0
-    half_life_s: float = 14 * 86400.0
-    burst_power: float = 0.5
+    prior_count: float = 20.0
+    group_count: float = 300.0
+    half_life_s: float = 5 * 86400.0
+    burst_power: float = 0.25
     burst_half_life_s: float = 3600.0
 
 
 @dataclass(slots=True)
 class Histogram:
-    """Faded PIT histogram of one group."""
+    """Faded PIT histogram of one group.
+
+    Attributes:
+        ended: by the probability strictly below the duration; what bounds are read from.
+        spread: the same outcomes, each spread evenly over the probability of its atom; what the middle is
+            read from, where counting an atom at its lower end would pull the median down.
+        censored: outcomes that are only known to be longer.
+    """
 
     ended: FloatArray = field(default_factory=lambda: np.zeros(PIT_BINS))
+    spread: FloatArray = field(default_factory=lambda: np.zeros(PIT_BINS))
     censored: FloatArray = field(default_factory=lambda: np.zeros(PIT_BINS))
     at_s: float = -math.inf
 
@@ -57,96 +67,167 @@ class Histogram:
         if math.isfinite(self.at_s) and at_s > self.at_s:
             keep = 0.5 ** ((at_s - self.at_s) / half_life_s)
             self.ended *= keep
+            self.spread *= keep
             self.censored *= keep
         self.at_s = max(self.at_s, at_s)
 
 
-def group_of(gpus: FloatArray, support: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-    """Return the calibration group of each job: GPU or not, times how well its template is known."""
+class Groups(NamedTuple):
+    """Two ways to group jobs for calibration, shape (n,) each.
+
+    Attributes:
+        kind: GPU or not, times how well the template is known.
+        length: band of the forecast median.
+    """
+
+    kind: npt.NDArray[np.intp]
+    length: npt.NDArray[np.intp]
+
+    def take(self, rows: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> "Groups":
+        """Return the chosen rows."""
+        return Groups(kind=self.kind[rows], length=self.length[rows])
+
+
+LENGTH_EDGES_S: tuple[float, ...] = (60.0, 300.0, 1800.0, 7200.0, 28800.0, 86400.0)
+MIDDLE_UNTIL, BOUNDS_FROM = 0.5, 0.8  # between these levels the two readings are blended
+KINDS = 6
+LENGTHS = len(LENGTH_EDGES_S) + 1
+
+
+def groups_of(gpus: FloatArray, support: npt.NDArray[np.int64], median_log_s: FloatArray) -> Groups:
+    """Return the calibration groups of n jobs.
+
+    Args:
+        gpus: shape (n,), requested GPUs, NaN = unknown.
+        support: shape (n,), finished runs of the job's template.
+        median_log_s: shape (n,), raw forecast median, log seconds.
+    """
     known = np.searchsorted(np.array((1, 10)), support, side="right")
-    return np.asarray(3 * (np.nan_to_num(gpus) > 0) + known)
+    return Groups(
+        kind=np.asarray(3 * (np.nan_to_num(gpus) > 0) + known),
+        length=np.searchsorted(np.log(LENGTH_EDGES_S), median_log_s, side="right"),
+    )
 
 
-GROUPS = 6
+def _sigmoid(logit: FloatArray) -> FloatArray:
+    return np.asarray(1.0 / (1.0 + np.exp(-logit)))
+
+
+def _logit(level: FloatArray) -> FloatArray:
+    return np.asarray(np.log(level / (1.0 - level)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelMap:
+    """Raw levels to read for some wanted probabilities, as logits, with one row per group.
+
+    Attributes:
+        overall: shape (P,).
+        kind: shape (KINDS, P), offsets to ``overall``.
+        length: shape (LENGTHS, P), offsets to ``overall``.
+    """
+
+    overall: FloatArray
+    kind: FloatArray
+    length: FloatArray
+
+    def read(self, groups: Groups) -> FloatArray:
+        """Return the raw level for each job and wanted probability, shape (n, P), ascending."""
+        logits = self.overall + self.kind[groups.kind] + self.length[groups.length]
+        return _sigmoid(np.maximum.accumulate(logits, axis=1))
 
 
 @dataclass(slots=True)
 class Calibration:
-    """The state of the calibration: one PIT histogram per group and one for all."""
+    """The state of the calibration: a PIT histogram for all jobs and one for each group."""
 
     settings: CalibrationSettings = field(default_factory=CalibrationSettings)
-    groups: list[Histogram] = field(default_factory=lambda: [Histogram() for _ in range(GROUPS + 1)])
+    overall: Histogram = field(default_factory=Histogram)
+    kinds: list[Histogram] = field(default_factory=lambda: [Histogram() for _ in range(KINDS)])
+    lengths: list[Histogram] = field(default_factory=lambda: [Histogram() for _ in range(LENGTHS)])
     bursts: dict[str, tuple[float, float]] = field(default_factory=dict)
     outcomes: int = 0
 
-    def levels(self, wanted: FloatArray) -> FloatArray:
-        """Return the raw level to read for each wanted probability in each group, shape (GROUPS, P)."""
-        edges = np.array(PIT_EDGES)
-        prior = np.diff(edges) * self.settings.prior_count
-        overall = self._masses(self.groups[GROUPS], prior)
-        result = np.empty((GROUPS, len(wanted)))
-        for group in range(GROUPS):
-            borrowed = overall / overall.sum() * self.settings.group_count
-            mass = self._masses(self.groups[group], borrowed)
-            cumulative = np.concatenate([[0.0], np.cumsum(mass)]) / mass.sum()
-            result[group] = np.interp(wanted, cumulative, edges)
-        return np.asarray(np.clip(result, 1e-5, 1.0 - 1e-5))
+    def level_map(self, wanted: FloatArray) -> LevelMap:
+        """Return which raw levels to read for the wanted probabilities, shape (P,), ascending."""
+        share = np.clip((wanted - MIDDLE_UNTIL) / (BOUNDS_FROM - MIDDLE_UNTIL), 0.0, 1.0)
 
-    def _masses(self, histogram: Histogram, prior: FloatArray) -> FloatArray:
+        def levels(histogram: Histogram, prior: FloatArray) -> FloatArray:
+            middle = self._levels(self._masses(histogram.spread, histogram.censored, prior), wanted)
+            bounds = self._levels(self._masses(histogram.ended, histogram.censored, prior), wanted)
+            return np.asarray((1.0 - share) * middle + share * bounds)
+
+        edges = np.diff(np.array(PIT_EDGES))
+        overall = levels(self.overall, edges * self.settings.prior_count)
+        # a group borrows what all outcomes say: the raw level of all, seen as a distribution over the bins
+        believed = np.interp(np.array(PIT_EDGES), np.concatenate([[0.0], _sigmoid(overall), [1.0]]),
+                             np.concatenate([[0.0], wanted, [1.0]]))  # fmt: skip
+        borrowed = np.diff(believed) * self.settings.group_count
+
+        def offsets(histograms: list[Histogram]) -> FloatArray:
+            return np.stack([levels(item, borrowed) - overall for item in histograms])
+
+        return LevelMap(overall=overall, kind=offsets(self.kinds), length=offsets(self.lengths))
+
+    def _levels(self, masses: FloatArray, wanted: FloatArray) -> FloatArray:
+        cumulative = np.concatenate([[0.0], np.cumsum(masses)]) / masses.sum()
+        return _logit(np.clip(np.interp(wanted, cumulative, np.array(PIT_EDGES)), 1e-5, 1.0 - 1e-5))
+
+    def _masses(self, observed: FloatArray, censored: FloatArray, prior: FloatArray) -> FloatArray:
         """Return probability masses of the bins, weighted by evidence; product-limit where censored."""
-        ended = histogram.ended + prior
-        if not histogram.censored.any():
+        ended = observed + prior
+        if not censored.any():
             return ended
-        count = ended.sum() + histogram.censored.sum()
-        at_risk = np.cumsum((ended + histogram.censored)[::-1])[::-1] - 0.5 * histogram.censored
+        at_risk = np.cumsum((ended + censored)[::-1])[::-1] - 0.5 * censored
         hazard = np.clip(ended / np.maximum(at_risk, 1e-12), 0.0, 1.0)
         survival = np.cumprod(1.0 - hazard)
         masses = -np.diff(np.concatenate([[1.0], survival]))
         masses[-1] += survival[-1]
-        return np.asarray(masses * count)
+        return np.asarray(masses * (ended.sum() + censored.sum()))
 
     def learn(
         self,
-        pit_low: FloatArray,
-        pit_high: FloatArray,
+        pit: FloatArray,
+        pit_upto: FloatArray,
         observed: npt.NDArray[np.bool_],
-        group: npt.NDArray[np.intp],
+        groups: Groups,
         identity: npt.NDArray[np.object_],
         ended_s: FloatArray,
     ) -> None:
         """Take in n outcomes, in the order in which they became known.
 
         Args:
-            pit_low: shape (n,), forecast probability strictly below the duration.
-            pit_high: shape (n,), forecast probability up to and with the duration; the mass of an
-                outcome is spread evenly between the two.
+            pit: shape (n,), forecast probability strictly below the duration: the least raw level whose
+                quantile covers it, also where the forecast has atoms or ends at the limit.
+            pit_upto: shape (n,), forecast probability up to and with the duration.
             observed: shape (n,), False where the duration is only known to be longer.
-            group: shape (n,), see ``group_of``.
+            groups: of the n jobs.
             identity: shape (n,), submitters.
             ended_s: shape (n,), when the outcomes became known, ascending.
         """
         edges = np.array(PIT_EDGES)
-        for row in range(len(pit_low)):
+        bins = np.clip(np.searchsorted(edges, pit, side="right") - 1, 0, PIT_BINS - 1)
+        for row in range(len(pit)):
             at_s = float(ended_s[row])
             weight = self._burst_weight(identity[row], at_s)
-            low, high = pit_low[row], max(pit_high[row], pit_low[row])
-            if high - low < 1e-9:
-                spread = np.zeros(PIT_BINS)
-                spread[min(max(int(np.searchsorted(edges, low, side="right")) - 1, 0), PIT_BINS - 1)] = weight
+            width = pit_upto[row] - pit[row]
+            spread = np.zeros(PIT_BINS)
+            if width < 1e-9:
+                spread[bins[row]] = weight
             else:
-                inside = np.clip(np.minimum(edges[1:], high) - np.maximum(edges[:-1], low), 0.0, None)
-                spread = inside * (weight / (high - low))
-            for index in (int(group[row]), GROUPS):
-                histogram = self.groups[index]
-                histogram.fade(at_s, self.settings.half_life_s)
+                inside = np.minimum(edges[1:], pit_upto[row]) - np.maximum(edges[:-1], pit[row])
+                spread = np.clip(inside, 0.0, None) * (weight / width)
+            for item in (self.overall, self.kinds[groups.kind[row]], self.lengths[groups.length[row]]):
+                item.fade(at_s, self.settings.half_life_s)
                 if observed[row]:
-                    histogram.ended += spread
+                    item.ended[bins[row]] += 1.0
+                    item.spread += spread
                 else:
-                    histogram.censored += spread
-        self.outcomes += len(pit_low)
+                    item.censored[bins[row]] += 1.0
+        self.outcomes += len(pit)
 
     def _burst_weight(self, who: str | None, at_s: float) -> float:
-        if who is None:
+        if who is None or self.settings.burst_power == 0.0:
             return 1.0
         count, last_s = self.bursts.get(who, (0.0, at_s))
         count = count * 0.5 ** min(max(at_s - last_s, 0.0) / self.settings.burst_half_life_s, 1000.0) + 1.0

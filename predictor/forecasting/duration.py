@@ -11,7 +11,7 @@ from predictor.features.history import RECENT_KINDS
 from predictor.features.history_kernel import READINGS
 from predictor.features.keys import KEY_KINDS
 from predictor.features.rowwise import ROWWISE_NAMES, Vocabulary
-from predictor.forecasting.calibration import Calibration, CalibrationSettings, group_of
+from predictor.forecasting.calibration import Calibration, CalibrationSettings, Groups, LevelMap, groups_of
 from predictor.forecasting.expert_weights import ExpertWeights, WeightSettings, expert_losses
 from predictor.forecasting.pool import pool_cdf, pooled_quantiles
 from predictor.forecasting.quantile_boosting import BoostingSettings, QuantileBoosting
@@ -98,7 +98,7 @@ class RawForecasts:
         experts: shape (n, K, L), log quantiles.
         weights: shape (n, K), weights of the experts at that time.
         support: shape (n,), finished runs of the job's template.
-        group: shape (n,), calibration group.
+        groups: calibration groups of the n jobs.
         identity: shape (n,), submitters.
         limit_s: shape (n,), walltime limits, ``inf`` = none.
     """
@@ -106,7 +106,7 @@ class RawForecasts:
     experts: FloatArray
     weights: FloatArray
     support: npt.NDArray[np.int64]
-    group: npt.NDArray[np.intp]
+    groups: Groups
     identity: npt.NDArray[np.object_]
     limit_s: FloatArray
 
@@ -114,7 +114,7 @@ class RawForecasts:
         """Return the chosen rows."""
         return RawForecasts(
             experts=self.experts[rows], weights=self.weights[rows], support=self.support[rows],
-            group=self.group[rows], identity=self.identity[rows], limit_s=self.limit_s[rows],
+            groups=self.groups.take(rows), identity=self.identity[rows], limit_s=self.limit_s[rows],
         )  # fmt: skip
 
 
@@ -124,8 +124,8 @@ class OnlineState:
 
     weights: ExpertWeights
     calibration: Calibration
-    _levels: FloatArray | None = None
-    _levels_at: int = -1
+    _map: LevelMap | None = None
+    _map_at: int = -1
 
     @classmethod
     def new(cls, settings: DurationSettings) -> "OnlineState":
@@ -138,21 +138,23 @@ class OnlineState:
     def consider(self, features: FeatureTable, experts: FloatArray) -> RawForecasts:
         """Weigh the experts for n jobs with what is known now."""
         support = features.support[:, RECENT_KINDS.index("template")]
+        weights = self.weights.weights(support, features.identity)
+        medians = (experts[:, :, LEVELS.index(0.5)] * weights).sum(axis=1)
         return RawForecasts(
             experts=experts,
-            weights=self.weights.weights(support, features.identity),
+            weights=weights,
             support=support,
-            group=group_of(features.gpus, support),
+            groups=groups_of(features.gpus, support, medians),
             identity=features.identity,
             limit_s=features.limit_s,
         )
 
     def forecast(self, raw: RawForecasts) -> DurationForecasts:
         """Pool and calibrate; quantiles at LEVELS, monotone and never above the limit."""
-        if self._levels is None or self._levels_at != self.calibration.outcomes:
-            self._levels = self.calibration.levels(np.array(LEVELS))
-            self._levels_at = self.calibration.outcomes
-        logs = pooled_quantiles(raw.experts, raw.weights, self._levels[raw.group])
+        if self._map is None or self._map_at != self.calibration.outcomes:
+            self._map = self.calibration.level_map(np.array(LEVELS))
+            self._map_at = self.calibration.outcomes
+        logs = pooled_quantiles(raw.experts, raw.weights, self._map.read(raw.groups))
         return DurationForecasts.build(np.exp(logs), raw.limit_s)
 
     def learn(
@@ -171,9 +173,7 @@ class OnlineState:
         at_limit = log_duration >= log_limit
         below, upto = pool_cdf(raw.experts, raw.weights, log_duration)
         counts = observed | at_limit  # a job killed at its limit occupied exactly its limit
-        self.calibration.learn(
-            below, np.where(at_limit, 1.0, upto), counts, raw.group, raw.identity, known_s
-        )
+        self.calibration.learn(below, np.where(at_limit, 1.0, upto), counts, raw.groups, raw.identity, known_s)
         capped = np.minimum(raw.experts[counts], log_limit[counts][:, None, None])
         self.weights.learn(
             expert_losses(capped, log_duration[counts]), raw.support[counts], raw.identity[counts], known_s[counts]

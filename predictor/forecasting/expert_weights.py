@@ -63,8 +63,8 @@ class WeightSettings:
         floor: least weight of any expert.
     """
 
-    rate: float = 0.15
-    submitter_rate: float = 0.5
+    rate: float = 0.05
+    submitter_rate: float = 0.1
     half_life_s: float = 14 * 86400.0
     submitter_half_life_s: float = 7 * 86400.0
     burst_half_life_s: float = 3600.0

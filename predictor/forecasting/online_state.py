@@ -24,15 +24,27 @@ def _restore_regret(values: list[Any]) -> Regret:
     return Regret(loss=np.array(values[0], dtype=np.float64), at_s=at_s, burst=float(values[2]))
 
 
+def _histogram(histogram: Histogram) -> list[object]:
+    return [histogram.ended.tolist(), histogram.spread.tolist(), histogram.censored.tolist(), _time(histogram.at_s)]
+
+
+def _restore_histogram(values: list[Any]) -> Histogram:
+    at_s = -math.inf if values[3] is None else float(values[3])
+    ended, spread, censored = (np.array(item, dtype=np.float64) for item in values[:3])
+    return Histogram(ended=ended, spread=spread, censored=censored, at_s=at_s)
+
+
 def export_online(online: OnlineState) -> dict[str, object]:
     """Return the state as plain JSON values."""
     return {
         "prior": online.weights.prior.tolist(),
         "overall": [_regret(regret) for regret in online.weights.overall],
         "submitters": {who: _regret(regret) for who, regret in online.weights.submitters.items()},
-        "groups": [
-            [group.ended.tolist(), group.censored.tolist(), _time(group.at_s)] for group in online.calibration.groups
-        ],
+        "calibration": {
+            "overall": _histogram(online.calibration.overall),
+            "kinds": [_histogram(item) for item in online.calibration.kinds],
+            "lengths": [_histogram(item) for item in online.calibration.lengths],
+        },
         "bursts": {who: list(burst) for who, burst in online.calibration.bursts.items()},
         "outcomes": online.calibration.outcomes,
     }
@@ -49,14 +61,9 @@ def restore_online(values: Mapping[str, Any], settings: DurationSettings) -> Onl
         ),
         calibration=Calibration(
             settings=settings.calibration,
-            groups=[
-                Histogram(
-                    ended=np.array(ended, dtype=np.float64),
-                    censored=np.array(censored, dtype=np.float64),
-                    at_s=-math.inf if at_s is None else float(at_s),
-                )
-                for ended, censored, at_s in values["groups"]
-            ],
+            overall=_restore_histogram(values["calibration"]["overall"]),
+            kinds=[_restore_histogram(item) for item in values["calibration"]["kinds"]],
+            lengths=[_restore_histogram(item) for item in values["calibration"]["lengths"]],
             bursts={who: (float(burst[0]), float(burst[1])) for who, burst in values["bursts"].items()},
             outcomes=int(values["outcomes"]),
         ),

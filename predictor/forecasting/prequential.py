@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from predictor.contracts.forecast import LEVELS, DurationForecasts
 from predictor.features.assemble import FeatureTable
+from predictor.forecasting.calibration import Groups
 from predictor.forecasting.duration import Experts, OnlineState, RawForecasts
 
 FloatArray = npt.NDArray[np.float64]
@@ -87,7 +88,9 @@ class PendingOutcomes:
             experts=column(lambda raw, _: raw.experts),
             weights=column(lambda raw, _: raw.weights),
             support=column(lambda raw, _: raw.support),
-            group=column(lambda raw, _: raw.group),
+            groups=Groups(
+                kind=column(lambda raw, _: raw.groups.kind), length=column(lambda raw, _: raw.groups.length)
+            ),
             identity=who,
             limit_s=column(lambda raw, _: raw.limit_s),
         )

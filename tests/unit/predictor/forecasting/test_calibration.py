@@ -8,7 +8,14 @@ import pytest
 from scipy.stats import norm
 
 from predictor.contracts.forecast import LEVELS
-from predictor.forecasting.calibration import GROUPS, Calibration, CalibrationSettings, group_of
+from predictor.forecasting.calibration import (
+    KINDS,
+    LENGTHS,
+    Calibration,
+    CalibrationSettings,
+    Groups,
+    groups_of,
+)
 from predictor.forecasting.duration import DurationSettings, OnlineState
 from predictor.forecasting.online_state import export_online, restore_online
 
@@ -16,14 +23,35 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def learn(
-    calibration: Calibration, pit: FloatArray, group: int = 0, observed: npt.NDArray[np.bool_] | None = None
+    calibration: Calibration,
+    pit: FloatArray,
+    kind: int = 0,
+    observed: npt.NDArray[np.bool_] | None = None,
+    who: list[str | None] | None = None,
+    at_s: FloatArray | None = None,
 ) -> None:
-    """Feed probability integral transforms of distinct submitters, one every minute."""
+    """Feed probability integral transforms, by default of distinct submitters, one every minute."""
     rows = len(pit)
+    identity = np.empty(rows, dtype=object)
+    identity[:] = who if who is not None else [None] * rows
     calibration.learn(
-        pit, pit, np.ones(rows, dtype=bool) if observed is None else observed,
-        np.full(rows, group), np.array([None] * rows, dtype=object), np.arange(rows) * 60.0,
-    )  # fmt: skip
+        pit,
+        pit,
+        np.ones(rows, dtype=bool) if observed is None else observed,
+        groups(kind, rows),
+        identity,
+        np.arange(rows) * 60.0 if at_s is None else at_s,
+    )
+
+
+def groups(kind: int, rows: int = 1) -> Groups:
+    """Return the groups of jobs of one kind and of middling length."""
+    return Groups(kind=np.full(rows, kind), length=np.full(rows, 3))
+
+
+def raw_levels(calibration: Calibration, wanted: list[float], kind: int = 0) -> FloatArray:
+    """Return the raw levels to read for the wanted probabilities."""
+    return calibration.level_map(np.array(wanted)).read(groups(kind))[0]
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 2.5])
@@ -32,8 +60,8 @@ def test_coverage_returns_to_what_is_promised(scale: float) -> None:
     rng = np.random.default_rng(1)
     calibration = Calibration()
     learn(calibration, norm.cdf(rng.normal(0, scale, 6000)))
-    wanted = np.array([0.5, 0.9, 0.95])
-    raw_level = calibration.levels(wanted)[0]
+    wanted = [0.5, 0.9, 0.95]
+    raw_level = raw_levels(calibration, wanted)
     fresh = rng.normal(0, scale, 20_000)
     covered = (fresh[:, None] <= norm.ppf(raw_level)[None, :]).mean(axis=0)
     np.testing.assert_allclose(covered, wanted, atol=4 * 0.5 / np.sqrt(6000) + 0.005)
@@ -42,18 +70,18 @@ def test_coverage_returns_to_what_is_promised(scale: float) -> None:
 def test_a_group_with_its_own_bias_gets_its_own_correction() -> None:
     rng = np.random.default_rng(2)
     calibration = Calibration()
-    learn(calibration, norm.cdf(rng.normal(0, 1, 3000)), group=0)
-    learn(calibration, norm.cdf(rng.normal(1.5, 1, 3000)), group=3)
-    levels = calibration.levels(np.array([0.5, 0.9]))
+    learn(calibration, norm.cdf(rng.normal(0, 1, 3000)), kind=0)
+    learn(calibration, norm.cdf(rng.normal(1.5, 1, 3000)), kind=3)
+    own, other = raw_levels(calibration, [0.5, 0.9], 3), raw_levels(calibration, [0.5, 0.9], 0)
     fresh = rng.normal(1.5, 1, 20_000)
-    covered = (fresh[:, None] <= norm.ppf(levels[3])[None, :]).mean(axis=0)
+    covered = (fresh[:, None] <= norm.ppf(own)[None, :]).mean(axis=0)
     np.testing.assert_allclose(covered, [0.5, 0.9], atol=0.04)
-    assert levels[3, 0] > levels[0, 0] + 0.2
+    assert own[0] > other[0] + 0.1
 
 
 def test_without_outcomes_nothing_is_changed() -> None:
-    levels = Calibration().levels(np.array(LEVELS))
-    np.testing.assert_allclose(levels, np.broadcast_to(np.array(LEVELS), (GROUPS, len(LEVELS))), atol=1e-9)
+    for kind in range(KINDS):
+        np.testing.assert_allclose(raw_levels(Calibration(), list(LEVELS), kind), np.array(LEVELS), atol=1e-9)
 
 
 def test_censored_outcomes_do_not_pull_bounds_down() -> None:
@@ -64,35 +92,47 @@ def test_censored_outcomes_do_not_pull_bounds_down() -> None:
     honest, naive = Calibration(), Calibration()
     learn(honest, np.minimum(latent, stop), observed=observed)
     learn(naive, np.minimum(latent, stop))
-    assert honest.levels(np.array([0.5]))[0, 0] == pytest.approx(0.5, abs=0.03)
-    assert naive.levels(np.array([0.5]))[0, 0] < 0.42
+    assert raw_levels(honest, [0.5])[0] == pytest.approx(0.5, abs=0.03)
+    assert raw_levels(naive, [0.5])[0] < 0.42
 
 
 def test_old_outcomes_fade() -> None:
     calibration = Calibration(settings=CalibrationSettings(half_life_s=3600.0))
     learn(calibration, np.full(500, 0.95))
-    learn(calibration, np.random.default_rng(0).random(2000) * 1.0)
-    calibration.learn(
-        np.linspace(0, 1, 400), np.linspace(0, 1, 400), np.ones(400, dtype=bool), np.zeros(400, dtype=np.intp),
-        np.array([None] * 400, dtype=object), np.full(400, 5e6),
-    )  # fmt: skip
-    assert calibration.levels(np.array([0.5]))[0, 0] == pytest.approx(0.5, abs=0.05)
+    learn(calibration, np.linspace(0, 1, 400), at_s=np.full(400, 5e6))
+    assert raw_levels(calibration, [0.5])[0] == pytest.approx(0.5, abs=0.05)
 
 
-def test_a_burst_of_one_submitter_counts_less_than_as_many_submitters() -> None:
+def test_a_burst_of_one_submitter_moves_the_middle_less_than_as_many_submitters() -> None:
     burst, crowd = Calibration(), Calibration()
-    pit = np.full(400, 0.97)
-    at = np.zeros(400)
-    group = np.zeros(400, dtype=np.intp)
-    burst.learn(pit, pit, np.ones(400, dtype=bool), group, np.array(["ann"] * 400, dtype=object), at)
-    crowd.learn(pit, pit, np.ones(400, dtype=bool), group, np.array([str(n) for n in range(400)], dtype=object), at)
-    assert burst.levels(np.array([0.5]))[0, 0] < crowd.levels(np.array([0.5]))[0, 0]
+    pit, at_s = np.full(400, 0.97), np.zeros(400)
+    learn(burst, pit, who=["ann"] * 400, at_s=at_s)
+    learn(crowd, pit, who=[str(number) for number in range(400)], at_s=at_s)
+    assert raw_levels(burst, [0.2])[0] < raw_levels(crowd, [0.2])[0]
+    assert raw_levels(burst, [0.9])[0] == raw_levels(crowd, [0.9])[0]  # bounds count every job
 
 
-def test_groups_tell_gpu_jobs_and_known_templates_apart() -> None:
-    groups = group_of(np.array([0.0, 2.0, np.nan, 8.0]), np.array([0, 0, 20, 5]))
-    assert len(set(groups.tolist())) == 4
-    assert groups.max() < GROUPS
+def test_bounds_cover_their_share_although_the_forecast_has_an_atom() -> None:
+    """A third of the jobs end exactly where the forecast puts an atom of 60 %: reading the raw level 0.9
+    would still name the atom, and cover too many."""
+    calibration = Calibration()
+    rng = np.random.default_rng(4)
+    above = rng.random(6000) < 0.2
+    below = np.where(above, 0.9 + 0.1 * rng.random(6000), 0.3)
+    identity = np.empty(6000, dtype=object)
+    calibration.learn(
+        below, np.where(above, below, 0.9), np.ones(6000, dtype=bool), groups(0, 6000), identity, np.arange(6000.0)
+    )
+    level = raw_levels(calibration, [0.9])[0]
+    assert (below <= level).mean() == pytest.approx(0.9, abs=0.01)
+
+
+def test_groups_tell_gpu_jobs_known_templates_and_lengths_apart() -> None:
+    made = groups_of(np.array([0.0, 2.0, np.nan, 8.0]), np.array([0, 0, 20, 5]), np.log([10.0, 100.0, 1e4, 1e6]))
+    assert len(set(made.kind.tolist())) == 4
+    assert made.kind.max() < KINDS
+    assert len(set(made.length.tolist())) == 4
+    assert made.length.max() < LENGTHS
 
 
 def test_the_online_state_survives_json() -> None:
@@ -102,5 +142,5 @@ def test_the_online_state_survives_json() -> None:
     again = restore_online(json.loads(json.dumps(export_online(state))), DurationSettings())
     assert export_online(again) == export_online(state)
     np.testing.assert_array_equal(
-        again.calibration.levels(np.array(LEVELS)), state.calibration.levels(np.array(LEVELS))
+        raw_levels(again.calibration, list(LEVELS)), raw_levels(state.calibration, list(LEVELS))
     )
