@@ -66,7 +66,7 @@ def backtest_duration(
     submitted = request_columns(frame).submitted_s
     vocabulary = Vocabulary.learn(request_columns(frame[submitted < test_from_s]))
     tell("features", 0.0)
-    log = prepare_log(frame, vocabulary)
+    log = prepare_log(frame, vocabulary, cancelled_ends_job=chosen.cancelled_ends_job)
     seconds["features"] = time.perf_counter() - began
     test = log.outcomes.submitted_s >= test_from_s
     with np.errstate(invalid="ignore"):

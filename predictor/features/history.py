@@ -58,6 +58,7 @@ class Lifetimes:
     elapsed_s: FloatArray
     failed: npt.NDArray[np.bool_]
     censored: npt.NDArray[np.bool_]
+    cancelled: npt.NDArray[np.bool_]
 
 
 def history_names() -> tuple[str, ...]:
@@ -92,6 +93,7 @@ def lifetimes(frame: pd.DataFrame) -> Lifetimes:
         elapsed_s=elapsed_s,
         failed=np.isin(state, [name.value for name in JobState if name.is_failure]),
         censored=final & ~np.isin(state, [name.value for name in JobState if name.observes_duration]),
+        cancelled=state == JobState.CANCELLED.value,
     )
 
 

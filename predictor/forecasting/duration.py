@@ -33,9 +33,16 @@ _OWN_KINDS = frozenset({"user", "template", "shape", "limit", "name"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DurationSettings:
-    """Everything that can be chosen about the duration model; JSON-able."""
+    """Everything that can be chosen about the duration model; JSON-able.
+
+    Attributes:
+        cancelled_ends_job: whether a job cancelled while it ran counts as having ended then. True answers
+            "how long will it hold its resources", which is what a queue plans with; False takes it as
+            right-censored and answers "how long does the work take".
+    """
 
     random_state: int = 0
+    cancelled_ends_job: bool = True
     keep_per_burst: int = 4
     burst_power: float = 0.0
     max_rows: int = 40_000

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from predictor.contracts.forecast import LEVELS, NAMED_LEVELS, JobForecast, Provenance
+from predictor.contracts.job import JobState
 from predictor.contracts.outcome import Outcome
 from predictor.contracts.request import JobRequest
 from predictor.features.assemble import FeatureBuilder, FeatureTable
@@ -28,6 +29,7 @@ class LiveForecaster:
         self.info: BundleInfo = bundle.info
         self._experts = bundle.model.experts
         self._online = bundle.model.online
+        self._settings = bundle.model.settings
         self._history = bundle.history
         self._builder = FeatureBuilder(self._experts.vocabulary)
         self._remembered: OrderedDict[JobKey, RawForecasts] = OrderedDict()
@@ -98,10 +100,14 @@ class LiveForecaster:
             self._online.learn(
                 raw,
                 np.array([elapsed_s]),
-                np.array([outcome.state.observes_duration and elapsed_s < raw.limit_s[0]]),
+                np.array([self._observes(outcome.state) and elapsed_s < raw.limit_s[0]]),
                 np.array([outcome.ended_s]),
             )
         return True
+
+    def _observes(self, state: JobState) -> bool:
+        cancelled_ends = state is JobState.CANCELLED and self._settings.cancelled_ends_job
+        return state.observes_duration or cancelled_ends
 
     def _remember(self, key: JobKey, raw: RawForecasts) -> None:
         self._remembered[key] = raw

@@ -69,11 +69,17 @@ class TrainingLog:
 
 
 def prepare_log(
-    frame: pd.DataFrame, vocabulary: Vocabulary, *, store: HistoryStore | None = None, until_s: float = np.inf
+    frame: pd.DataFrame,
+    vocabulary: Vocabulary,
+    *,
+    store: HistoryStore | None = None,
+    until_s: float = np.inf,
+    cancelled_ends_job: bool = True,
 ) -> TrainingLog:
     """Return the as-of features and outcomes of a canonical job table, row by row.
 
-    The history is played into ``store`` (a new one by default) up to ``until_s``.
+    The history is played into ``store`` (a new one by default) up to ``until_s``; ``cancelled_ends_job``
+    is that of DurationSettings.
     """
     requests = request_columns(frame)
     life = lifetimes(frame)
@@ -81,12 +87,14 @@ def prepare_log(
     features = FeatureBuilder(vocabulary).assemble(requests, history)
     return TrainingLog(
         features=features,
-        outcomes=outcomes_of(requests.submitted_s, life, features.limit_s),
+        outcomes=outcomes_of(requests.submitted_s, life, features.limit_s, cancelled_ends_job=cancelled_ends_job),
         bursts=burst_ids(requests.submitted_s, requests.identity, features.limit_s, requests.gpus),
     )
 
 
-def outcomes_of(submitted_s: FloatArray, life: Lifetimes, limit_s: FloatArray) -> JobOutcomes:
+def outcomes_of(
+    submitted_s: FloatArray, life: Lifetimes, limit_s: FloatArray, *, cancelled_ends_job: bool = True
+) -> JobOutcomes:
     """Return the outcomes of jobs; a job that reached its limit is censored there."""
     with np.errstate(invalid="ignore"):
         at_limit = life.elapsed_s >= limit_s
@@ -95,7 +103,7 @@ def outcomes_of(submitted_s: FloatArray, life: Lifetimes, limit_s: FloatArray) -
         start_s=life.start_s,
         end_s=life.end_s,
         elapsed_s=life.elapsed_s,
-        observed=~life.censored & ~at_limit,
+        observed=(~life.censored | (life.cancelled & cancelled_ends_job)) & ~at_limit,
     )
 
 
@@ -117,8 +125,11 @@ def train_duration(
     past = frame[known]
     vocabulary = Vocabulary.learn(request_columns(past))
     store = HistoryStore()
-    log = prepare_log(past, vocabulary, store=store, until_s=cut_s)
-    model = train_on_log(log, vocabulary, cut_s=cut_s, settings=settings, progress=progress)
+    chosen = settings or DurationSettings()
+    log = prepare_log(
+        past, vocabulary, store=store, until_s=cut_s, cancelled_ends_job=chosen.cancelled_ends_job
+    )
+    model = train_on_log(log, vocabulary, cut_s=cut_s, settings=chosen, progress=progress)
     model.history = store
     return model
 
