@@ -36,14 +36,16 @@ class CalibrationSettings:
         prior_count: outcomes that the belief "already calibrated" is worth.
         group_count: outcomes that the overall calibration is worth inside a group.
         half_life_s: after this time an outcome counts half.
-        burst_power: for the middle of the distribution, the k-th outcome of one submitter within an hour
-            counts k ** -burst_power; bounds count every job alike, since coverage is promised per job.
+        burst_power, bound_burst_power: the k-th outcome of one submitter within an hour counts k to the
+            minus this power, for the middle and for the bounds; bounds are promised per job, so that they
+            discount less.
     """
 
     prior_count: float = 20.0
     group_count: float = 300.0
     half_life_s: float = 5 * 86400.0
     burst_power: float = 0.25
+    bound_burst_power: float = 0.2
     burst_half_life_s: float = 3600.0
 
 
@@ -209,7 +211,9 @@ class Calibration:
         bins = np.clip(np.searchsorted(edges, pit, side="right") - 1, 0, PIT_BINS - 1)
         for row in range(len(pit)):
             at_s = float(ended_s[row])
-            weight = self._burst_weight(identity[row], at_s)
+            count = self._burst_count(identity[row], at_s)
+            weight = count**-self.settings.burst_power
+            bound_weight = count**-self.settings.bound_burst_power
             width = pit_upto[row] - pit[row]
             spread = np.zeros(PIT_BINS)
             if width < 1e-9:
@@ -220,16 +224,17 @@ class Calibration:
             for item in (self.overall, self.kinds[groups.kind[row]], self.lengths[groups.length[row]]):
                 item.fade(at_s, self.settings.half_life_s)
                 if observed[row]:
-                    item.ended[bins[row]] += 1.0
+                    item.ended[bins[row]] += bound_weight
                     item.spread += spread
                 else:
-                    item.censored[bins[row]] += 1.0
+                    item.censored[bins[row]] += bound_weight
         self.outcomes += len(pit)
 
-    def _burst_weight(self, who: str | None, at_s: float) -> float:
-        if who is None or self.settings.burst_power == 0.0:
+    def _burst_count(self, who: str | None, at_s: float) -> float:
+        """Return the faded number of outcomes of this submitter, this one included."""
+        if who is None:
             return 1.0
         count, last_s = self.bursts.get(who, (0.0, at_s))
         count = count * 0.5 ** min(max(at_s - last_s, 0.0) / self.settings.burst_half_life_s, 1000.0) + 1.0
         self.bursts[who] = (count, max(at_s, last_s))
-        return float(count**-self.settings.burst_power)
+        return count

@@ -109,7 +109,7 @@ def test_a_burst_of_one_submitter_moves_the_middle_less_than_as_many_submitters(
     learn(burst, pit, who=["ann"] * 400, at_s=at_s)
     learn(crowd, pit, who=[str(number) for number in range(400)], at_s=at_s)
     assert raw_levels(burst, [0.2])[0] < raw_levels(crowd, [0.2])[0]
-    assert raw_levels(burst, [0.9])[0] == raw_levels(crowd, [0.9])[0]  # bounds count every job
+    assert raw_levels(crowd, [0.9])[0] - raw_levels(burst, [0.9])[0] < 0.05  # bounds discount less
 
 
 def test_bounds_cover_their_share_although_the_forecast_has_an_atom() -> None:
