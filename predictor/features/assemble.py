@@ -2,19 +2,22 @@
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from predictor.features.history import HistoryFeatures, HistoryStore, history_names
+from predictor.features.compiled import compiled
+from predictor.features.history import RECENT_KINDS, HistoryFeatures, HistoryStore, history_names
 from predictor.features.history_kernel import DECAY_HALF_LIFE_S, READINGS, RECENT
 from predictor.features.keys import KEY_KINDS
 from predictor.features.request import RequestColumns, request_columns
-from predictor.features.rowwise import ROWWISE_NAMES, Vocabulary, rowwise_features
+from predictor.features.rowwise import ROWWISE_NAMES, CategoryCodes, Vocabulary, write_rowwise
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 
 SPEC_VERSION = 1
 # whose median of the last durations is the reference, most specific first
@@ -24,13 +27,18 @@ RELATIVE_READINGS: tuple[str, ...] = ("last_log_s", "median_log_s", "ewma_log_s"
 
 
 def _feature_names() -> tuple[str, ...]:
-    relative = (f"{kind}_{reading}_over_reference" for kind in RELATIVE_KINDS for reading in RELATIVE_READINGS)
+    relative = (
+        f"{kind}_{reading}_over_reference" for kind in RELATIVE_KINDS for reading in RELATIVE_READINGS
+    )
     return (*ROWWISE_NAMES, *history_names(), *relative, "log_walltime_over_reference", "reference_log_s")
+
+
+_NAMES = _feature_names()
 
 
 def feature_names() -> tuple[str, ...]:
     """Return the names of all features, in the order of the matrix columns."""
-    return _feature_names()
+    return _NAMES
 
 
 def spec_hash() -> str:
@@ -63,7 +71,7 @@ class FeatureTable:
     values: npt.NDArray[np.float32]
     reference_log_s: FloatArray
     recent_log_s: npt.NDArray[np.float32]
-    support: npt.NDArray[np.int64]
+    support: IntArray
     limit_s: FloatArray
     gpus: FloatArray
     identity: npt.NDArray[np.object_]
@@ -89,36 +97,86 @@ def _reading_columns(kinds: tuple[str, ...], reading: str) -> list[int]:
     return [names.index(kind) * len(READINGS) + READINGS.index(reading) for kind in kinds]
 
 
+# columns of the history block
+_REFERENCE = np.array(_reading_columns(REFERENCE_KINDS, "median_log_s"))
+_RELATIVE = np.array([_reading_columns(RELATIVE_KINDS, name) for name in RELATIVE_READINGS]).T.ravel()
+_COUNTS = np.array(_reading_columns(RECENT_KINDS, "count_ended"))
+
+
+@compiled
+def _write_history(
+    past: npt.NDArray[np.float32],
+    first: int,
+    reference_columns: IntArray,
+    relative_columns: IntArray,
+    count_columns: IntArray,
+    values: npt.NDArray[np.float32],
+    reference_log_s: FloatArray,
+    support: IntArray,
+) -> None:
+    """Write what n jobs owe to their history. (What the columns are comes in as arguments, since code that
+    is cached on disk keeps the constants of other modules as they were.)
+
+    Args:
+        past: shape (n, kinds x readings).
+        first: where the history begins in a row of features; before it stand the row-wise ones.
+        reference_columns: columns of ``past`` whose first known value is the reference.
+        relative_columns: columns of ``past`` that also enter relative to the reference.
+        count_columns: columns of ``past`` with ln(1 + finished jobs).
+        values: shape (n, F), written from ``first`` on.
+        reference_log_s: shape (n,), written.
+        support: shape (n, len(count_columns)), written.
+    """
+    for row in range(past.shape[0]):
+        out = values[row]
+        reference = np.float32(np.nan)
+        for column in reference_columns:
+            reference = past[row, column]
+            if not math.isnan(reference):
+                break
+        at = first + past.shape[1]
+        out[first:at] = past[row]
+        for column in relative_columns:
+            out[at] = past[row, column] - reference
+            at += 1
+        out[at] = out[0] - reference  # the first row-wise feature is the log of the walltime
+        out[at + 1] = reference
+        reference_log_s[row] = reference
+        for index in range(count_columns.shape[0]):
+            count = np.float64(past[row, count_columns[index]])
+            support[row, index] = 0 if math.isnan(count) else int(np.rint(math.expm1(count)))
+
+
 class FeatureBuilder:
-    """Builds feature tables; holds the column arithmetic that does not change between calls."""
+    """Builds feature tables; holds the tables of categories, which do not change between calls."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
-        self._reference = _reading_columns(REFERENCE_KINDS, "median_log_s")
-        self._relative = [
-            column for group in zip(*(_reading_columns(RELATIVE_KINDS, name) for name in RELATIVE_READINGS), strict=True)
-            for column in group
-        ]  # fmt: skip
-        self._counts = _reading_columns(("user", "template"), "count_ended")
+        self._codes = CategoryCodes(vocabulary)
 
     def assemble(self, requests: RequestColumns, history: HistoryFeatures) -> FeatureTable:
         """Return the feature table of n jobs."""
-        past = history.values
-        reference = np.full(len(requests), np.nan, dtype=np.float32)
-        for column in self._reference:
-            missing = np.isnan(reference)
-            reference[missing] = past[missing, column]
-        first = rowwise_features(requests, self.vocabulary)
-        relative = past[:, self._relative] - reference[:, None]
-        last = np.column_stack([first[:, 0] - reference, reference])
-        with np.errstate(invalid="ignore"):
-            support = np.rint(np.expm1(past[:, self._counts].astype(np.float64)))
+        rows = len(requests)
+        values = np.empty((rows, len(_NAMES)), dtype=np.float32)
+        reference_log_s, limit_s = np.empty(rows), np.empty(rows)
+        support = np.empty((rows, len(RECENT_KINDS)), dtype=np.int64)
+        write_rowwise(requests.numbers, self._codes.read(requests), values, limit_s)
+        _write_history(
+            history.values,
+            len(ROWWISE_NAMES),
+            _REFERENCE,
+            _RELATIVE,
+            _COUNTS,
+            values,
+            reference_log_s,
+            support,
+        )
         return FeatureTable(
-            values=np.ascontiguousarray(np.concatenate([first, past, relative, last], axis=1)),
-            reference_log_s=reference.astype(np.float64),
+            values=values,
+            reference_log_s=reference_log_s,
             recent_log_s=history.recent_log_s,
-            support=np.nan_to_num(support).astype(np.int64),
-            limit_s=np.where(np.isnan(requests.walltime_s), np.inf, requests.walltime_s),
+            support=support,
+            limit_s=limit_s,
             gpus=requests.gpus,
             identity=requests.identity,
         )

@@ -24,7 +24,7 @@ from predictor.features.history_kernel import (
     on_end,
     on_start,
     on_submit,
-    read_job,
+    read_jobs,
     sweep,
 )
 from predictor.features.keys import KEY_KINDS, KeyNumbers, kind_index
@@ -61,9 +61,12 @@ class Lifetimes:
     cancelled: npt.NDArray[np.bool_]
 
 
+_NAMES: tuple[str, ...] = tuple(f"{kind.name}_{reading}" for kind in KEY_KINDS for reading in READINGS)
+
+
 def history_names() -> tuple[str, ...]:
     """Return the names of the history features, kind by kind."""
-    return tuple(f"{kind.name}_{reading}" for kind in KEY_KINDS for reading in READINGS)
+    return _NAMES
 
 
 def lifetimes(frame: pd.DataFrame) -> Lifetimes:
@@ -114,7 +117,6 @@ class HistoryStore:
         self._slots: dict[JobKey, int] = {}
         self._free: list[int] = list(range(63, -1, -1))
         self._recent_kinds = np.array([kind_index(name) for name in RECENT_KINDS], dtype=np.int64)
-        self._scratch = np.empty(RECENT)
 
     def __len__(self) -> int:
         """Return how many jobs are pending or running."""
@@ -154,21 +156,16 @@ class HistoryStore:
             log_limit, log_duration, life.failed, life.censored, self._recent_kinds, values, recent,
         )  # fmt: skip
         self._adopt(state, frame, order_job, order_kind)
-        return HistoryFeatures(values=values.reshape(rows, -1), recent_log_s=recent)
+        return HistoryFeatures(values=values.reshape(rows, len(_NAMES)), recent_log_s=recent)
 
     def read(self, requests: RequestColumns) -> HistoryFeatures:
         """Return what n jobs would see if they were submitted now; changes nothing."""
         rows = len(requests)
         values = np.empty((rows, len(KEY_KINDS), len(READINGS)), dtype=np.float32)
         recent = np.empty((rows, len(RECENT_KINDS), RECENT), dtype=np.float32)
-        slot = self._take_slot()
-        for row in range(rows):
-            self._state.job_key[slot] = self._keys.find(requests, row)
-            read_job(
-                self._state, slot, requests.submitted_s[row], self._recent_kinds, self._scratch, values[row], recent[row]
-            )  # fmt: skip
-        self._free.append(slot)
-        return HistoryFeatures(values=values.reshape(rows, -1), recent_log_s=recent)
+        keys = self._keys.find(requests)
+        read_jobs(self._state, keys, requests.submitted_s, self._recent_kinds, values, recent)
+        return HistoryFeatures(values=values.reshape(rows, len(_NAMES)), recent_log_s=recent)
 
     def submit(self, job: JobKey, requests: RequestColumns) -> None:
         """Enter one job (``requests`` has one row) as pending; a job already known is left as it is."""
@@ -180,7 +177,9 @@ class HistoryStore:
         self._slots[job] = slot
         self._state.job_key[slot] = numbers
         walltime_s = requests.walltime_s[0]
-        on_submit(self._state, slot, requests.submitted_s[0], np.log(walltime_s) if walltime_s > 0 else np.nan)
+        on_submit(
+            self._state, slot, requests.submitted_s[0], np.log(walltime_s) if walltime_s > 0 else np.nan
+        )
 
     def start(self, job: JobKey, at_s: float) -> bool:
         """Move a job to running; returns False when the job is unknown or runs already."""
@@ -210,9 +209,7 @@ class HistoryStore:
         return {"keys": self._keys.export(), "jobs": [list(job) for job in self._slots]}
 
     @classmethod
-    def restore(
-        cls, arrays: Mapping[str, npt.NDArray[np.float64] | npt.NDArray[np.int64]], names: Mapping[str, Any]
-    ) -> "HistoryStore":
+    def restore(cls, arrays: Mapping[str, npt.NDArray[Any]], names: Mapping[str, Any]) -> "HistoryStore":
         """Return the store that ``export_arrays`` and ``export_names`` wrote."""
         store = cls()
         store._keys = KeyNumbers.restore(names["keys"])
@@ -278,7 +275,11 @@ class HistoryStore:
         job_id = frame["job_id"].to_numpy(dtype=object)
         attempt = frame["attempt"].to_numpy(dtype=np.float64)
         self._slots = {
-            (cluster[row] if isinstance(cluster[row], str) else None, str(job_id[row]), int(attempt[row])): slot
+            (
+                cluster[row] if isinstance(cluster[row], str) else None,
+                str(job_id[row]),
+                int(attempt[row]),
+            ): slot
             for slot, row in enumerate(kept)
         }
         self._free = list(range(size - 1, len(kept) - 1, -1))
@@ -291,7 +292,9 @@ def _event_order(
     started = ~np.isnan(life.start_s)
     ended = ~np.isnan(life.end_s)
     job = np.concatenate([rows, rows[started], rows[ended]])
-    kind = np.concatenate([np.zeros(len(rows)), np.ones(started.sum()), np.full(ended.sum(), 2)]).astype(np.int8)
+    kind = np.concatenate([np.zeros(len(rows)), np.ones(started.sum()), np.full(ended.sum(), 2)]).astype(
+        np.int8
+    )
     time = np.concatenate([submit_s, life.start_s[started], life.end_s[ended]])
     known = time < until_s
     job, kind, time = job[known], kind[known], time[known]

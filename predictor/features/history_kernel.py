@@ -67,7 +67,7 @@ class HistoryState(NamedTuple):
         ring: shape (keys, RECENT), natural logs of the last durations in seconds, newest overwrites oldest.
         ends: shape (keys, 2), slots of the oldest and the newest running job, -1 = none.
         job_key: shape (slots, K), key of the job for each kind, NO_KEY or UNSEEN where there is none.
-        job_number: shape (slots, 2), start time (NaN while pending) and log of the walltime limit (NaN = none).
+        job_number: shape (slots, 2), start time (NaN while pending) and log of the limit (NaN = none).
         link: shape (slots, K, 2), previous and next running job of the same key, -1 = none.
     """
 
@@ -113,7 +113,9 @@ def on_submit(state: HistoryState, slot: int, at_s: float, log_limit: float) -> 
         stat[N_PENDING] += 1
         if not stat[LAST_SUBMIT] > at_s:  # NaN, or no later than this one
             stat[LAST_SUBMIT] = at_s
-        stat[BURST] = stat[BURST] * math.exp(-_LN2 * max(at_s - stat[BURST_AT], 0.0) / BURST_HALF_LIFE_S) + 1.0
+        stat[BURST] = (
+            stat[BURST] * math.exp(-_LN2 * max(at_s - stat[BURST_AT], 0.0) / BURST_HALF_LIFE_S) + 1.0
+        )
         stat[BURST_AT] = max(at_s, stat[BURST_AT])
 
 
@@ -220,11 +222,14 @@ def _interpolate(ascending: FloatArray, size: int, level: float) -> float:
     position = level * (size - 1)
     low = int(position)
     high = min(low + 1, size - 1)
-    return ascending[low] + (position - low) * (ascending[high] - ascending[low])
+    below = float(ascending[low])
+    return below + (position - low) * (float(ascending[high]) - below)
 
 
 @compiled
-def read_key(state: HistoryState, key: int, at_s: float, scratch: FloatArray, out: npt.NDArray[np.float32]) -> None:
+def read_key(
+    state: HistoryState, key: int, at_s: float, scratch: FloatArray, out: npt.NDArray[np.float32]
+) -> None:
     """Write the readings of one key as of ``at_s`` into ``out``, shape (len(READINGS),)."""
     if key < 0:
         out[:] = np.nan
@@ -241,7 +246,9 @@ def read_key(state: HistoryState, key: int, at_s: float, scratch: FloatArray, ou
         size = sorted_recent(ring, ended, scratch)
         last = ring[(ended - 1) % RECENT]
         out[1] = last
-        out[2] = last if ended == 1 else math.log(0.5 * (math.exp(last) + math.exp(ring[(ended - 2) % RECENT])))
+        out[2] = (
+            last if ended == 1 else math.log(0.5 * (math.exp(last) + math.exp(ring[(ended - 2) % RECENT])))
+        )
         out[3] = _interpolate(scratch, size, 0.5)
         out[4] = scratch[0]
         out[5] = scratch[size - 1]
@@ -270,7 +277,7 @@ def read_key(state: HistoryState, key: int, at_s: float, scratch: FloatArray, ou
 
 @compiled
 def read_recent(state: HistoryState, key: int, out: npt.NDArray[np.float32]) -> None:
-    """Write the last durations of a key, newest first, as natural logs, NaN-padded, into ``out`` (RECENT,)."""
+    """Write the last durations of a key, newest first, as logs, NaN-padded, into ``out`` (RECENT,)."""
     out[:] = np.nan
     if key < 0:
         return
@@ -282,18 +289,43 @@ def read_recent(state: HistoryState, key: int, out: npt.NDArray[np.float32]) -> 
 @compiled
 def read_job(
     state: HistoryState,
-    slot: int,
+    keys: IntArray,
     at_s: float,
     recent_kinds: IntArray,
     scratch: FloatArray,
     out: npt.NDArray[np.float32],
     recent: npt.NDArray[np.float32],
 ) -> None:
-    """Read all kinds of one job: ``out`` has shape (K, len(READINGS)), ``recent`` (len(recent_kinds), RECENT)."""
-    for kind in range(state.job_key.shape[1]):
-        read_key(state, state.job_key[slot, kind], at_s, scratch, out[kind])
+    """Read all kinds of one job.
+
+    Args:
+        state: what is known.
+        keys: shape (K,), the job's key of each kind.
+        at_s: when.
+        recent_kinds: kinds whose last durations are wanted.
+        scratch: shape (RECENT,), overwritten.
+        out: shape (K, len(READINGS)), written.
+        recent: shape (len(recent_kinds), RECENT), written.
+    """
+    for kind in range(keys.shape[0]):
+        read_key(state, keys[kind], at_s, scratch, out[kind])
     for index in range(recent_kinds.shape[0]):
-        read_recent(state, state.job_key[slot, recent_kinds[index]], recent[index])
+        read_recent(state, keys[recent_kinds[index]], recent[index])
+
+
+@compiled
+def read_jobs(
+    state: HistoryState,
+    keys: IntArray,
+    at_s: FloatArray,
+    recent_kinds: IntArray,
+    out: npt.NDArray[np.float32],
+    recent: npt.NDArray[np.float32],
+) -> None:
+    """Read n jobs; ``keys`` has shape (n, K), ``at_s`` (n,), the others one row for each job."""
+    scratch = np.empty(RECENT)
+    for row in range(keys.shape[0]):
+        read_job(state, keys[row], at_s[row], recent_kinds, scratch, out[row], recent[row])
 
 
 @compiled
@@ -318,7 +350,7 @@ def sweep(
         job = event_job[position]
         kind = event_kind[position]
         if kind == 0:
-            read_job(state, job, submit_s[job], recent_kinds, scratch, out[job], recent[job])
+            read_job(state, state.job_key[job], submit_s[job], recent_kinds, scratch, out[job], recent[job])
             on_submit(state, job, submit_s[job], log_limit[job])
         elif kind == 1:
             on_start(state, job, start_s[job])

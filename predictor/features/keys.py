@@ -1,13 +1,16 @@
 """This module says by which keys history is kept, and numbers the keys of jobs."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from predictor.features.history_kernel import NO_KEY, UNSEEN
-from predictor.features.request import RequestColumns
+from predictor.features.request import NUMBERS, TEXTS, RequestColumns
 
 Key = tuple[str | float | None, ...]
 IntArray = npt.NDArray[np.int64]
@@ -37,7 +40,9 @@ KEY_KINDS: tuple[KeyKind, ...] = (
     KeyKind(name="name", columns=("cluster", "identity", "name"), needs="name"),
     KeyKind(name="account", columns=("cluster", "account"), needs="account"),
     KeyKind(name="queue", columns=("cluster", "queue"), needs="queue"),
-    KeyKind(name="request", columns=("cluster", "queue", "gpus", "nodes", "cpus", "walltime_s"), needs="cpus"),
+    KeyKind(
+        name="request", columns=("cluster", "queue", "gpus", "nodes", "cpus", "walltime_s"), needs="cpus"
+    ),
     KeyKind(name="site", columns=("cluster",), needs="submitted_s"),
 )
 
@@ -47,15 +52,34 @@ def kind_index(name: str) -> int:
     return [kind.name for kind in KEY_KINDS].index(name)
 
 
-def _plain(value: object) -> str | float | None:
-    if value is None or isinstance(value, str):
-        return value
-    number = float(value)  # type: ignore[arg-type]  # the columns hold None, text or numbers only
-    return None if np.isnan(number) else number
+_COLUMNS = (*TEXTS, *NUMBERS)
+_NEEDS: tuple[int, ...] = tuple(_COLUMNS.index(kind.needs) for kind in KEY_KINDS)
+
+
+def _picker(columns: tuple[str, ...]) -> Callable[[Key], Key]:
+    """Return what picks a kind's columns out of a row."""
+    places = [_COLUMNS.index(column) for column in columns]
+    if len(places) == 1:  # itemgetter of a slice keeps the tuple
+        return cast(Callable[[Key], Key], itemgetter(slice(places[0], places[0] + 1)))
+    return cast(Callable[[Key], Key], itemgetter(*places))
+
+
+_PICKERS = tuple(_picker(kind.columns) for kind in KEY_KINDS)
+
+
+def _rows(requests: RequestColumns) -> Iterator[Key]:
+    """Yield the values of each job, ordered as TEXTS and NUMBERS, None where nothing is known."""
+    numbers = requests.numbers.tolist()
+    return zip(
+        *requests.texts.tolist(),
+        *([None if value != value else value for value in column] for column in numbers),  # noqa: PLR0124  # NaN
+        strict=True,
+    )
 
 
 def _codes(requests: RequestColumns, column: str) -> tuple[IntArray, int]:
-    codes, uniques = pd.factorize(getattr(requests, column))
+    values = requests.text(column) if column in TEXTS else requests.number(column)
+    codes, uniques = pd.factorize(values)
     return codes.astype(np.int64) + 1, len(uniques) + 1  # -1 (missing) becomes 0
 
 
@@ -68,13 +92,13 @@ class KeyNumbers:
 
     def number(self, requests: RequestColumns) -> IntArray:
         """Return the key numbers of jobs, shape (n, kinds), NO_KEY where a job has no such key."""
-        result = np.empty((len(requests), len(KEY_KINDS)), dtype=np.int64)
         if len(requests) <= 8:  # a handful of jobs: tables cost more than they save
-            for row in range(len(requests)):
-                for index, kind in enumerate(KEY_KINDS):
-                    result[row, index] = self._number_one(requests, row, index, kind)
-            return result
-        codes = {column: _codes(requests, column) for kind in KEY_KINDS for column in {*kind.columns, kind.needs}}
+            each = [self._number_row(row) for row in _rows(requests)]
+            return np.array(each, dtype=np.int64).reshape(len(requests), len(KEY_KINDS))
+        result = np.empty((len(requests), len(KEY_KINDS)), dtype=np.int64)
+        codes = {
+            column: _codes(requests, column) for kind in KEY_KINDS for column in {*kind.columns, kind.needs}
+        }
         for index, kind in enumerate(KEY_KINDS):
             combined = np.zeros(len(requests), dtype=np.int64)
             for column in kind.columns:
@@ -82,17 +106,15 @@ class KeyNumbers:
                 combined = pd.factorize(combined * size + code)[0].astype(np.int64)
             combined[codes[kind.needs][0] == 0] = NO_KEY
             groups, first = np.unique(combined, return_index=True)
-            translation = np.array(
-                [NO_KEY if group < 0 else self._number_one(requests, int(row), index, kind) for group, row in zip(groups, first, strict=True)],
-                dtype=np.int64,
-            )  # fmt: skip
+            samples = RequestColumns(texts=requests.texts[:, first], numbers=requests.numbers[:, first])
+            translation = np.array([self._number_one(row, index) for row in _rows(samples)], dtype=np.int64)
             result[:, index] = translation[np.searchsorted(groups, combined)]
         return result
 
-    def _number_one(self, requests: RequestColumns, row: int, index: int, kind: KeyKind) -> int:
-        if _plain(getattr(requests, kind.needs)[row]) is None:
+    def _number_one(self, row: Key, index: int) -> int:
+        if row[_NEEDS[index]] is None:
             return NO_KEY
-        key: Key = tuple(_plain(getattr(requests, column)[row]) for column in kind.columns)
+        key = _PICKERS[index](row)
         numbers = self._numbers[index]
         known = numbers.get(key)
         if known is None:
@@ -101,14 +123,22 @@ class KeyNumbers:
             self.count += 1
         return known
 
-    def find(self, requests: RequestColumns, row: int) -> IntArray:
-        """Return the key numbers of one job without creating any, UNSEEN for keys nobody had before."""
-        result = np.full(len(KEY_KINDS), NO_KEY, dtype=np.int64)
-        for index, kind in enumerate(KEY_KINDS):
-            if _plain(getattr(requests, kind.needs)[row]) is not None:
-                key: Key = tuple(_plain(getattr(requests, column)[row]) for column in kind.columns)
-                result[index] = self._numbers[index].get(key, UNSEEN)
-        return result
+    def _number_row(self, row: Key) -> list[int]:
+        return [self._number_one(row, index) for index in range(len(KEY_KINDS))]
+
+    def find(self, requests: RequestColumns) -> IntArray:
+        """Return the key numbers of jobs without creating any, UNSEEN for keys nobody had before.
+
+        Returns:
+            shape (n, kinds).
+        """
+        kinds = tuple(zip(_NEEDS, _PICKERS, self._numbers, strict=True))
+        found = [
+            NO_KEY if row[needs] is None else numbers.get(pick(row), UNSEEN)
+            for row in _rows(requests)
+            for needs, pick, numbers in kinds
+        ]
+        return np.array(found, dtype=np.int64).reshape(len(requests), len(KEY_KINDS))
 
     def export(self) -> list[list[list[str | float | None]]]:
         """Return all keys by kind in order of their numbers' first use, ready for JSON."""

@@ -19,37 +19,57 @@ FloatArray = npt.NDArray[np.float64]
 TextArray = npt.NDArray[np.object_]
 
 
+TEXTS: tuple[str, ...] = ("cluster", "identity", "account", "queue", "qos", "gpu_type", "name")
+NUMBERS: tuple[str, ...] = (
+    "submitted_s", "gpus", "nodes", "cpus", "memory_mib", "walltime_s",
+    "array_index", "has_array", "has_dependency",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestColumns:
     """Requests of n jobs as columns; texts are None and numbers NaN where nothing is known.
 
     Attributes:
-        submitted_s: shape (n,), UTC epoch seconds.
-        identity: who submitted: the user, else the account, else the queue.
-        name: job name reduced to its group (see ``name_group``).
-        has_array: whether the job is a task of an array.
-        has_dependency: whether the job waits for others.
+        texts: shape (len(TEXTS), n). ``identity`` is who submitted: the user, else the account, else the
+            queue; ``name`` is the job name reduced to its group (see ``name_group``).
+        numbers: shape (len(NUMBERS), n). ``submitted_s`` is in UTC epoch seconds; ``has_array`` is 1 for a
+            task of an array, ``has_dependency`` 1 for a job that waits for others.
     """
 
-    submitted_s: FloatArray
-    cluster: TextArray
-    identity: TextArray
-    account: TextArray
-    queue: TextArray
-    qos: TextArray
-    gpu_type: TextArray
-    name: TextArray
-    gpus: FloatArray
-    nodes: FloatArray
-    cpus: FloatArray
-    memory_mib: FloatArray
-    walltime_s: FloatArray
-    array_index: FloatArray
-    has_array: npt.NDArray[np.bool_]
-    has_dependency: npt.NDArray[np.bool_]
+    texts: TextArray
+    numbers: FloatArray
 
     def __len__(self) -> int:
-        return len(self.submitted_s)
+        return int(self.numbers.shape[1])
+
+    def text(self, name: str) -> TextArray:
+        """Return one of TEXTS, shape (n,)."""
+        return np.asarray(self.texts[TEXTS.index(name)])
+
+    def number(self, name: str) -> FloatArray:
+        """Return one of NUMBERS, shape (n,)."""
+        return np.asarray(self.numbers[NUMBERS.index(name)])
+
+    @property
+    def submitted_s(self) -> FloatArray:
+        """UTC epoch seconds, shape (n,)."""
+        return self.number("submitted_s")
+
+    @property
+    def gpus(self) -> FloatArray:
+        """Requested GPUs, shape (n,)."""
+        return self.number("gpus")
+
+    @property
+    def walltime_s(self) -> FloatArray:
+        """Requested limit in seconds, shape (n,)."""
+        return self.number("walltime_s")
+
+    @property
+    def identity(self) -> TextArray:
+        """Who submitted, shape (n,)."""
+        return self.text("identity")
 
 
 def _text(frame: pd.DataFrame, name: str) -> TextArray:
@@ -66,7 +86,7 @@ def _number(frame: pd.DataFrame, name: str) -> FloatArray:
 def _first_known(*columns: TextArray) -> TextArray:
     result = columns[0].copy()
     for column in columns[1:]:
-        missing = np.equal(result, None)
+        missing = pd.isna(result)
         result[missing] = column[missing]
     return result
 
@@ -80,53 +100,50 @@ def _grouped(names: TextArray) -> TextArray:
 def request_columns(frame: pd.DataFrame) -> RequestColumns:
     """Return the request columns of a canonical job table, shape (n,) each."""
     user, account, queue = _text(frame, "user"), _text(frame, "account"), _text(frame, "queue")
+    texts = {
+        "cluster": _text(frame, "cluster"),
+        "identity": _first_known(user, account, queue),
+        "account": account,
+        "queue": queue,
+        "qos": _text(frame, "qos"),
+        "gpu_type": _text(frame, "gpu_type"),
+        "name": _grouped(_text(frame, "job_name")),
+    }
+    numbers = {
+        "submitted_s": seconds(frame["submitted_at"]),
+        "gpus": _number(frame, "requested_gpus"),
+        "nodes": _number(frame, "requested_nodes"),
+        "cpus": _number(frame, "requested_cpus"),
+        "memory_mib": _number(frame, "requested_memory_mib"),
+        "walltime_s": _number(frame, "walltime_s"),
+        "array_index": _number(frame, "array_task_index"),
+        "has_array": frame["array_job_id"].notna().to_numpy(dtype=np.float64),
+        "has_dependency": frame["dependency"].notna().to_numpy(dtype=np.float64),
+    }
     return RequestColumns(
-        submitted_s=seconds(frame["submitted_at"]),
-        cluster=_text(frame, "cluster"),
-        identity=_first_known(user, account, queue),
-        account=account,
-        queue=queue,
-        qos=_text(frame, "qos"),
-        gpu_type=_text(frame, "gpu_type"),
-        name=_grouped(_text(frame, "job_name")),
-        gpus=_number(frame, "requested_gpus"),
-        nodes=_number(frame, "requested_nodes"),
-        cpus=_number(frame, "requested_cpus"),
-        memory_mib=_number(frame, "requested_memory_mib"),
-        walltime_s=_number(frame, "walltime_s"),
-        array_index=_number(frame, "array_task_index"),
-        has_array=frame["array_job_id"].notna().to_numpy(dtype=bool),
-        has_dependency=frame["dependency"].notna().to_numpy(dtype=bool),
+        texts=np.stack([texts[name] for name in TEXTS]), numbers=np.stack([numbers[name] for name in NUMBERS])
     )
-
-
-def _numbers(values: Sequence[float | None]) -> FloatArray:
-    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-
-
-def _texts(values: Sequence[str | None]) -> TextArray:
-    result = np.empty(len(values), dtype=object)
-    result[:] = values
-    return result
 
 
 def columns_of_requests(jobs: Sequence[JobRequest]) -> RequestColumns:
     """Return the request columns of jobs that came one by one; the online twin of ``request_columns``."""
+    texts = [
+        (
+            job.cluster, job.user or job.account or job.queue, job.account, job.queue, job.qos, job.gpu_type,
+            None if job.job_name is None else name_group(job.job_name),
+        )
+        for job in jobs
+    ]  # fmt: skip
+    numbers = [
+        (
+            job.submitted_s, job.requested_gpus, job.requested_nodes, job.requested_cpus,
+            job.requested_memory_mib, job.walltime_s,
+            job.array_task_index, job.array_job_id is not None, job.dependency is not None,
+        )
+        for job in jobs
+    ]  # fmt: skip
     return RequestColumns(
-        submitted_s=np.array([job.submitted_s for job in jobs], dtype=np.float64),
-        cluster=_texts([job.cluster for job in jobs]),
-        identity=_texts([job.user or job.account or job.queue for job in jobs]),
-        account=_texts([job.account for job in jobs]),
-        queue=_texts([job.queue for job in jobs]),
-        qos=_texts([job.qos for job in jobs]),
-        gpu_type=_texts([job.gpu_type for job in jobs]),
-        name=_texts([None if job.job_name is None else name_group(job.job_name) for job in jobs]),
-        gpus=_numbers([job.requested_gpus for job in jobs]),
-        nodes=_numbers([job.requested_nodes for job in jobs]),
-        cpus=_numbers([job.requested_cpus for job in jobs]),
-        memory_mib=_numbers([job.requested_memory_mib for job in jobs]),
-        walltime_s=_numbers([job.walltime_s for job in jobs]),
-        array_index=_numbers([job.array_task_index for job in jobs]),
-        has_array=np.array([job.array_job_id is not None for job in jobs], dtype=bool),
-        has_dependency=np.array([job.dependency is not None for job in jobs], dtype=bool),
+        texts=np.array(texts, dtype=object).reshape(len(jobs), len(TEXTS)).T,
+        # None becomes NaN
+        numbers=np.array(numbers, dtype=np.float64).reshape(len(jobs), len(NUMBERS)).T.copy(order="C"),
     )

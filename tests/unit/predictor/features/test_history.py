@@ -146,7 +146,9 @@ def test_permuting_the_future_changes_no_feature(rows: list[JobRow], cut: int, s
         changed.loc[changed.index[late], "elapsed_s"] = new_end - life.start_s[late]
         ends = pd.Series(pd.to_datetime(new_end, unit="s", utc=True), index=changed.index[late])
         changed.loc[changed.index[late], "ended_at"] = ends.astype("datetime64[us, UTC]")
-        changed.loc[changed.index[late], "state"] = rng.permutation(frame["state"].to_numpy(dtype=object)[late])
+        changed.loc[changed.index[late], "state"] = rng.permutation(
+            frame["state"].to_numpy(dtype=object)[late]
+        )
     early = request_columns(frame).submitted_s <= cut
     vocabulary = Vocabulary.learn(request_columns(frame))
     before, after = log_features(frame, vocabulary), log_features(conform(changed), vocabulary)
@@ -190,7 +192,9 @@ def test_a_job_of_zero_length_does_not_see_itself() -> None:
 
 
 def test_jobs_cancelled_while_pending_teach_no_duration() -> None:
-    frame = a_log([(0, "ann", 0.0, 100.0, 3600.0, "COMPLETED", 0.0), (500, "ann", 0.0, 9.0, 3600.0, "COMPLETED", 0.0)])
+    frame = a_log(
+        [(0, "ann", 0.0, 100.0, 3600.0, "COMPLETED", 0.0), (500, "ann", 0.0, 9.0, 3600.0, "COMPLETED", 0.0)]
+    )
     frame.loc[0, "started_at"] = pd.NaT
     frame.loc[0, "elapsed_s"] = np.nan
     frame.loc[0, "state"] = "CANCELLED"
@@ -260,3 +264,34 @@ def test_features_do_not_depend_on_how_many_jobs_are_asked_at_once() -> None:
     for row in range(0, 100, 17):
         one = request_columns(log.tail(100).iloc[[row]])
         np.testing.assert_array_equal(builder.assemble(one, store.read(one)).values[0], together[row])
+
+
+def test_a_request_of_zeros_or_of_nothing_has_no_logarithms() -> None:
+    jobs = [
+        JobRequest(submitted_s=4 * 86400.0 + 3600.0, requested_gpus=0, requested_cpus=0, requested_nodes=2),
+        JobRequest(
+            submitted_s=0.0, walltime_s=7200.0, requested_memory_mib=8.0, requested_cpus=4.0, queue="q"
+        ),
+    ]
+    requests = columns_of_requests(jobs)
+    table = FeatureBuilder(Vocabulary(values=(("p", "q"), (), ()))).assemble(
+        requests, HistoryStore().read(requests)
+    )
+    row = [dict(zip(feature_names(), values.tolist(), strict=True)) for values in table.values]
+    assert np.isnan([row[0]["log_cpus"], row[0]["log_walltime_s"], row[0]["log_memory_per_cpu_mib"]]).all()
+    assert np.isnan(
+        [row[0]["log_cpus_per_node"], row[0]["walltime_is_whole_days"], row[0]["queue_code"]]
+    ).all()
+    assert (row[0]["log_gpus"], row[0]["gpus_per_node"]) == (0.0, 0.0)
+    assert (row[0]["hour_utc"], row[0]["weekday_utc"]) == (1.0, 0.0)  # a Monday
+    assert (row[1]["walltime_is_whole_days"], row[1]["walltime_is_whole_hours"]) == (0.0, 1.0)
+    assert (row[1]["weekday_utc"], row[1]["queue_code"]) == (3.0, 1.0)  # a Thursday
+    assert row[1]["log_memory_per_cpu_mib"] == np.float32(np.log(2.0))
+    assert table.limit_s.tolist() == [np.inf, 7200.0]
+    assert table.support.tolist() == [[0, 0], [0, 0]]
+
+
+def test_no_jobs_have_no_features() -> None:
+    requests = columns_of_requests([])
+    table = FeatureBuilder(Vocabulary(values=((), (), ()))).assemble(requests, HistoryStore().read(requests))
+    assert table.values.shape == (0, len(feature_names()))
