@@ -1,6 +1,7 @@
 """This module is the duration model: three experts, their pool, and its calibration."""
 
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +58,7 @@ class DurationSettings:
         return asdict(self)
 
 
+@lru_cache(maxsize=1)
 def forest_columns() -> npt.NDArray[np.intp]:
     """Return the feature columns of the forest: the request and the job's own habits."""
     own = [
@@ -65,6 +67,7 @@ def forest_columns() -> npt.NDArray[np.intp]:
     return np.flatnonzero(np.concatenate([np.ones(len(ROWWISE_NAMES), dtype=bool), np.array(own)]))
 
 
+@lru_cache(maxsize=1)
 def boosting_columns() -> npt.NDArray[np.intp]:
     """Return the feature columns of the boosting: those of the forest and all that is relative to the reference."""
     relative = np.arange(len(ROWWISE_NAMES) + len(KEY_KINDS) * len(READINGS), len(feature_names()))
@@ -88,10 +91,8 @@ class Experts:
 
     def predict(self, features: FeatureTable) -> FloatArray:
         """Return the log quantiles of all experts, shape (n, len(EXPERTS), L)."""
-        forest = self.forest.predict(np.ascontiguousarray(features.values[:, forest_columns()]))
-        boosted = self.boosting.predict(
-            np.ascontiguousarray(features.values[:, boosting_columns()]), features.reference_log_s
-        )
+        forest = self.forest.predict(features.values, forest_columns())
+        boosted = self.boosting.predict(features.values, features.reference_log_s, boosting_columns())
         by_user = recent_quantiles(features.recent_log_s[:, RECENT_KINDS.index("user")], forest)
         recent = recent_quantiles(features.recent_log_s[:, RECENT_KINDS.index("template")], by_user)
         return np.stack([forest, boosted, recent], axis=1)

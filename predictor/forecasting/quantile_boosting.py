@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from predictor.contracts.forecast import LEVELS
-from predictor.forecasting.trees import Trees
+from predictor.features.compiled import compiled
+from predictor.forecasting.trees import PackedTrees, Trees
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -49,6 +50,11 @@ class QuantileBoosting:
         self.models = models
         self.levels = levels
         self.fallback_log_s = fallback_log_s
+        self._packed = PackedTrees(models)
+        # each of LEVELS lies between two learned levels, or is extended from the nearest two
+        self._above = np.clip(np.searchsorted(levels, LEVELS), 1, len(levels) - 1)
+        low, high = levels[self._above - 1], levels[self._above]
+        self._share = (np.array(LEVELS) - low) / (high - low)
 
     @classmethod
     def fit(
@@ -76,7 +82,9 @@ class QuantileBoosting:
         middle = np.searchsorted(np.cumsum(weights[order]), weights.sum() / 2)
         fallback = float(log_duration[order[min(middle, len(order) - 1)]])
         target = log_duration - np.where(np.isnan(reference_log_s), fallback, reference_log_s)
-        data = lightgbm.Dataset(features, target, weight=weights, free_raw_data=False, params={"max_bin": MAX_BIN})
+        data = lightgbm.Dataset(
+            features, target, weight=weights, free_raw_data=False, params={"max_bin": MAX_BIN}
+        )
         texts = []
         for level in settings.levels:
             booster = lightgbm.train(
@@ -103,16 +111,55 @@ class QuantileBoosting:
         models = tuple(Trees.parse(text) for text in texts)
         return cls(models=models, levels=np.array(settings.levels), fallback_log_s=fallback), tuple(texts)
 
-    def predict(self, features: npt.NDArray[np.float32], reference_log_s: FloatArray) -> FloatArray:
-        """Return log quantiles at LEVELS, shape (n, L)."""
-        learned = np.sort(np.stack([model.predict(features) for model in self.models], axis=1), axis=1)
-        reference = np.where(np.isnan(reference_log_s), self.fallback_log_s, reference_log_s)
-        return spread_levels(learned, self.levels) + reference[:, None]
+    def predict(
+        self,
+        features: npt.NDArray[np.float32],
+        reference_log_s: FloatArray,
+        columns: npt.NDArray[np.intp] | None = None,
+    ) -> FloatArray:
+        """Return log quantiles at LEVELS, shape (n, L).
+
+        Args:
+            features: shape (n, F).
+            reference_log_s: shape (n,), NaN where there is no history.
+            columns: which of the features the models were learned on; None = all of them.
+        """
+        sums = self._packed.sums(features, columns)
+        out = np.empty((len(features), len(LEVELS)))
+        _spread_levels(sums, self._above, self._share, reference_log_s, self.fallback_log_s, out)
+        return out
 
 
-def spread_levels(learned: FloatArray, levels: FloatArray) -> FloatArray:
-    """Interpolate quantiles learned at a few levels to LEVELS, shape (n, L)."""
-    wanted = np.array(LEVELS)
-    at = np.clip(np.searchsorted(levels, wanted), 1, len(levels) - 1)
-    share = (wanted - levels[at - 1]) / (levels[at] - levels[at - 1])
-    return np.asarray(learned[:, at - 1] + share * (learned[:, at] - learned[:, at - 1]))
+@compiled
+def _spread_levels(
+    learned: FloatArray,
+    above: npt.NDArray[np.intp],
+    share: FloatArray,
+    reference_log_s: FloatArray,
+    fallback_log_s: float,
+    out: FloatArray,
+) -> None:
+    """Sort the learned quantiles of each row, spread them to all levels and add the reference.
+
+    Args:
+        learned: shape (n, learned levels), log ratios to the reference; sorted in place.
+        above: shape (L,), learned level that each level is interpolated up to, from the one before.
+        share: shape (L,), how far on the level lies between the two.
+        reference_log_s: shape (n,), NaN where there is none.
+        fallback_log_s: reference where there is none.
+        out: shape (n, L), written.
+    """
+    for row in range(learned.shape[0]):
+        quantiles = learned[row]
+        for index in range(1, quantiles.shape[0]):
+            value, place = quantiles[index], index
+            while place > 0 and quantiles[place - 1] > value:
+                quantiles[place] = quantiles[place - 1]
+                place -= 1
+            quantiles[place] = value
+        reference = reference_log_s[row]
+        if np.isnan(reference):
+            reference = fallback_log_s
+        for index in range(above.shape[0]):
+            low, high = quantiles[above[index] - 1], quantiles[above[index]]
+            out[row, index] = low + share[index] * (high - low) + reference

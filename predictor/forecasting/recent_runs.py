@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from predictor.contracts.forecast import LEVELS
 from predictor.features.compiled import compiled
-from predictor.features.history_kernel import RECENT
 
 FloatArray = npt.NDArray[np.float64]
+_LEVELS = np.array(LEVELS)
 
 
 def recent_quantiles(recent_log_s: npt.NDArray[np.float32], otherwise: FloatArray) -> FloatArray:
@@ -22,17 +22,19 @@ def recent_quantiles(recent_log_s: npt.NDArray[np.float32], otherwise: FloatArra
         recent_log_s: shape (n, RECENT), log seconds, newest first, NaN-padded.
         otherwise: shape (n, L) or (L,), log quantiles of jobs without a history.
     """
-    out = np.array(np.broadcast_to(otherwise, (len(recent_log_s), len(LEVELS))))
-    _empirical(recent_log_s, np.array(LEVELS), out)
+    out = np.empty((len(recent_log_s), len(_LEVELS)))
+    out[:] = otherwise
+    _empirical(recent_log_s, _LEVELS, out)
     return out
 
 
 @compiled
 def _empirical(recent: npt.NDArray[np.float32], levels: FloatArray, out: FloatArray) -> None:
-    ascending = np.empty(RECENT)
+    most = recent.shape[1]
+    ascending = np.empty(most)
     for row in range(recent.shape[0]):
         size = 0
-        while size < RECENT and not np.isnan(recent[row, size]):
+        while size < most and not np.isnan(recent[row, size]):
             value = np.float64(recent[row, size])
             place = size
             while place > 0 and ascending[place - 1] > value:

@@ -9,6 +9,8 @@ given the features.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +20,7 @@ from predictor.features.compiled import compiled
 from predictor.forecasting.trees import Trees
 
 FloatArray = npt.NDArray[np.float64]
+_LEVELS = np.array(LEVELS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,21 @@ def weighted_quantiles(values: FloatArray, weights: FloatArray, levels: FloatArr
     order = np.argsort(values, kind="stable")
     cumulative = np.cumsum(weights[order])
     return np.interp(levels, (cumulative - 0.5 * weights[order]) / cumulative[-1], values[order])
+
+
+class LeafShares(NamedTuple):
+    """The histograms of all leaves without their empty bins, which are most of them.
+
+    Attributes:
+        first: shape (leaves + 1,), where each leaf begins.
+        place: shape (filled,), bin of what ended, or number of bins + bin of what was censored; ascending
+            within a leaf.
+        share: shape (filled,).
+    """
+
+    first: npt.NDArray[np.int32]
+    place: npt.NDArray[np.int32]
+    share: npt.NDArray[np.float32]
 
 
 class SurvivalForest:
@@ -109,7 +127,9 @@ class SurvivalForest:
         )
         text = booster.model_to_string()
         trees = Trees.parse(text)
-        inner = np.unique(weighted_quantiles(log_duration, weights, np.linspace(0, 1, settings.bins + 1)[1:-1]))
+        inner = np.unique(
+            weighted_quantiles(log_duration, weights, np.linspace(0, 1, settings.bins + 1)[1:-1])
+        )
         low, high = float(log_duration.min()), float(log_duration.max())
         inner = inner[(inner > low) & (inner < high)]
         edges = np.concatenate([[low], inner, [max(high, low + 1e-6)]])
@@ -119,13 +139,25 @@ class SurvivalForest:
         )
         return cls(trees=trees, edges_log_s=edges, ended=ended, censored=censored), text
 
-    def predict(self, features: npt.NDArray[np.float32]) -> FloatArray:
-        """Return log quantiles at LEVELS, shape (n, L)."""
-        out = np.empty((len(features), len(LEVELS)))
-        _forest_quantiles(
-            self.trees.leaves(features), self.ended, self.censored, self.edges_log_s, np.array(LEVELS), out
-        )
+    def predict(
+        self, features: npt.NDArray[np.float32], columns: npt.NDArray[np.intp] | None = None
+    ) -> FloatArray:
+        """Return log quantiles at LEVELS, shape (n, L).
+
+        Args:
+            features: shape (n, F).
+            columns: which of them the forest was grown on; None = all of them.
+        """
+        out = np.empty((len(features), len(_LEVELS)))
+        _forest_quantiles(self.trees.leaves(features, columns), *self._shares, self.edges_log_s, _LEVELS, out)
         return out
+
+    @cached_property
+    def _shares(self) -> "LeafShares":
+        both = np.concatenate([self.ended, self.censored], axis=1)
+        leaf, place = np.nonzero(both)
+        first = np.searchsorted(leaf, np.arange(len(both) + 1))
+        return LeafShares(first=first.astype(np.int32), place=place.astype(np.int32), share=both[leaf, place])
 
 
 def _leaf_histograms(
@@ -148,23 +180,22 @@ def _leaf_histograms(
 @compiled
 def _forest_quantiles(
     leaves: npt.NDArray[np.int32],
-    ended: npt.NDArray[np.float32],
-    censored: npt.NDArray[np.float32],
+    first: npt.NDArray[np.int32],
+    place: npt.NDArray[np.int32],
+    share_of_leaf: npt.NDArray[np.float32],
     edges: FloatArray,
     levels: FloatArray,
     out: FloatArray,
 ) -> None:
-    bins = ended.shape[1]
-    died = np.empty(bins)
-    left = np.empty(bins)
+    bins = edges.shape[0] - 1
+    pooled = np.empty(2 * bins)
+    died, left = pooled[:bins], pooled[bins:]
     for row in range(leaves.shape[0]):
-        died[:] = 0.0
-        left[:] = 0.0
+        pooled[:] = 0.0
         for tree in range(leaves.shape[1]):
             leaf = leaves[row, tree]
-            for index in range(bins):
-                died[index] += ended[leaf, index]
-                left[index] += censored[leaf, index]
+            for at in range(first[leaf], first[leaf + 1]):
+                pooled[place[at]] += share_of_leaf[at]
         at_risk = 0.0
         for index in range(bins):
             at_risk += died[index] + left[index]
