@@ -30,6 +30,7 @@ _LOAD_READINGS = frozenset(
      "running_mean_elapsed_log_s", "running_oldest_elapsed_log_s"}
 )  # fmt: skip
 _OWN_KINDS = frozenset({"user", "template", "shape", "limit", "name"})
+_SHARED_KINDS = frozenset({"account", "queue", "request"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +45,8 @@ class DurationSettings:
 
     random_state: int = 0
     cancelled_ends_job: bool = True
-    keep_per_burst: int = 4
-    burst_power: float = 0.0
+    keep_per_burst: int = 16
+    burst_power: float = 0.3
     max_rows: int = 40_000
     calibration_days: float = 21.0
     forest: ForestSettings = field(default_factory=ForestSettings)
@@ -59,19 +60,21 @@ class DurationSettings:
 
 
 @lru_cache(maxsize=1)
+def _columns(kinds: frozenset[str]) -> npt.NDArray[np.intp]:
+    """Return the columns of the request, of the habits of these key kinds, and of all relative features."""
+    chosen = [kind.name in kinds and reading not in _LOAD_READINGS for kind in KEY_KINDS for reading in READINGS]
+    relative = len(feature_names()) - len(ROWWISE_NAMES) - len(chosen)
+    return np.flatnonzero([True] * len(ROWWISE_NAMES) + chosen + [True] * relative)
+
+
 def forest_columns() -> npt.NDArray[np.intp]:
-    """Return the feature columns of the forest: the request and the job's own habits."""
-    own = [
-        kind.name in _OWN_KINDS and reading not in _LOAD_READINGS for kind in KEY_KINDS for reading in READINGS
-    ]
-    return np.flatnonzero(np.concatenate([np.ones(len(ROWWISE_NAMES), dtype=bool), np.array(own)]))
+    """Return the feature columns of the forest: request, own habits, and those of account, queue and request."""
+    return _columns(_OWN_KINDS | _SHARED_KINDS)
 
 
-@lru_cache(maxsize=1)
 def boosting_columns() -> npt.NDArray[np.intp]:
-    """Return the feature columns of the boosting: those of the forest and all that is relative to the reference."""
-    relative = np.arange(len(ROWWISE_NAMES) + len(KEY_KINDS) * len(READINGS), len(feature_names()))
-    return np.concatenate([forest_columns(), relative])
+    """Return the feature columns of the boosting: request and own habits."""
+    return _columns(_OWN_KINDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
