@@ -20,7 +20,9 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
-    models: Path = Field(default=Path("models/store"), description="store of bundles, with aliases.json")
+    models: Path = Field(
+        default=Path("models/store/duration"), description="store of bundles, with aliases.json"
+    )
     alias: str = Field(default="champion", min_length=1, description="alias of the bundle to serve")
     previous_alias: str = Field(default="previous", description="tried at start where the champion fails")
     fallback: Path | None = Field(

@@ -22,7 +22,7 @@ Examples:
 
   predictor serve
 
-  predictor serve --port 9000 --models models/store --outcomes runs/outcomes
+  predictor serve --port 9000 --models models/store/duration --outcomes runs/outcomes
 
   PREDICTOR_LOG_REQUESTS=all predictor serve --host 0.0.0.0
 
@@ -38,7 +38,8 @@ def serve(
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
     ] = 8000,
     models: Annotated[
-        Path | None, typer.Option(help="Store of model bundles, with aliases.json. [default: models/store]")
+        Path | None,
+        typer.Option(help="Store of model bundles, with aliases.json. [default: models/store/duration]"),
     ] = None,
     outcomes: Annotated[
         Path | None, typer.Option(help="Directory of the outcome log. [default: runs/outcomes]")

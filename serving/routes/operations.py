@@ -128,11 +128,11 @@ def operations_router(services: Services) -> APIRouter:
     return router
 
 
+_NO_CHAMPION = "no version is champion in 'models/store/duration'"
 _READY_EXAMPLE: dict[str, Any] = {  # Any: JSON
-    "status": "degraded", "model_origin": "fallback",
-    "reason": "champion: [bundle-missing] no version is champion in 'models/store'",
+    "status": "degraded", "model_origin": "fallback", "reason": f"champion: [bundle-missing] {_NO_CHAMPION}",
     "checks": [{"name": "model", "ok": True, "detail": "fallback 0.1.0"},
-               {"name": "champion", "ok": False, "detail": "no version is champion in 'models/store'"},
+               {"name": "champion", "ok": False, "detail": _NO_CHAMPION},
                {"name": "outcome_log", "ok": True, "detail": "0 unreadable lines"}],
 }  # fmt: skip
 _UNREADY: dict[int | str, dict[str, Any]] = {

@@ -13,6 +13,11 @@ def test_variables_with_the_prefix_become_settings() -> None:
     assert (settings.max_jobs, settings.models) == (5, Path("/srv/models"))
 
 
+def test_by_default_the_service_looks_where_retraining_publishes() -> None:
+    assert read_settings({}).models == Path("models/store") / "duration"
+    assert read_settings({}).fallback_directory().parts[-2:] == ("models", "fallback")
+
+
 def test_settings_of_the_batch_jobs_may_lie_in_the_same_environment() -> None:
     assert read_settings({"PREDICTOR_GATE__MIN_ROWS": "5"}).max_jobs == 10_000
 
