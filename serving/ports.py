@@ -74,8 +74,8 @@ class Forecast(Protocol):
     def remaining_quantiles_s(self, elapsed_s: float) -> dict[str, float]:
         """Return what remains after ``elapsed_s`` of running, by quantile name."""
 
-    def survival(self, age_s: float) -> float:
-        """Return P(duration > age)."""
+    def survival_at(self, ages_s: Sequence[float]) -> list[float]:
+        """Return P(duration > age) for each age in seconds."""
 
 
 class Forecaster(Protocol):

@@ -50,7 +50,7 @@ class Job(RequestFields, kw_only=True, forbid_unknown_fields=True):
     """
 
     elapsed_s: Number | None = None
-    ages_s: Annotated[list[Number], Meta(max_length=20)] | None = None
+    ages_s: Annotated[list[Number], Meta(max_length=200)] | None = None
 
 
 class JobBatch(Struct, kw_only=True, forbid_unknown_fields=True):

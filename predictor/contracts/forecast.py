@@ -5,6 +5,7 @@ it is constant, above the highest it goes on with the slope of the last interval
 definition serves scores, the service, and the queue.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +30,11 @@ def level_weights(levels: FloatArray) -> FloatArray:
     """
     edges = np.concatenate([[0.0], (levels[1:] + levels[:-1]) / 2, [1.0]])
     return np.diff(edges)
+
+
+_LEVELS = np.array(LEVELS)
+_LEVELS.flags.writeable = False  # all forecasts at LEVELS share it
+_LEVEL_WEIGHTS = level_weights(_LEVELS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +68,19 @@ class DurationForecasts:
     limit_s: FloatArray
 
     @classmethod
-    def build(cls, quantiles_s: FloatArray, limit_s: FloatArray, levels: FloatArray | None = None) -> "DurationForecasts":
+    def build(
+        cls, quantiles_s: FloatArray, limit_s: FloatArray, levels: FloatArray | None = None
+    ) -> "DurationForecasts":
         """Return forecasts made monotone, at least one second and capped at the limit.
 
         Crossing quantiles are sorted (Chernozhukov, Fernandez-Val, Galichon 2010, rearrangement).
         """
-        chosen = np.array(LEVELS) if levels is None else levels
-        ordered = np.sort(np.asarray(quantiles_s, dtype=np.float64), axis=1)
+        ordered = np.array(quantiles_s, dtype=np.float64)
+        ordered.sort(axis=1)
         limit = np.where(np.isnan(limit_s), np.inf, limit_s)
-        capped = np.minimum(np.maximum(ordered, MIN_DURATION_S), np.maximum(limit, MIN_DURATION_S)[:, None])
-        return cls(levels=chosen, quantiles_s=capped, limit_s=limit)
+        np.maximum(ordered, MIN_DURATION_S, out=ordered)
+        np.minimum(ordered, np.maximum(limit, MIN_DURATION_S)[:, None], out=ordered)
+        return cls(levels=_LEVELS if levels is None else levels, quantiles_s=ordered, limit_s=limit)
 
     def __len__(self) -> int:
         return len(self.quantiles_s)
@@ -80,6 +89,21 @@ class DurationForecasts:
         """Return the forecasts of the chosen rows."""
         return replace(self, quantiles_s=self.quantiles_s[rows], limit_s=self.limit_s[rows])
 
+    def row(self, row: int) -> "DurationForecasts":
+        """Return the forecast of one job, as a view."""
+        rows = slice(row, row + 1)
+        return DurationForecasts(
+            levels=self.levels, quantiles_s=self.quantiles_s[rows], limit_s=self.limit_s[rows]
+        )
+
+    def repeat(self, times: int) -> "DurationForecasts":
+        """Return the forecast of one job as that of so many like it, as a view."""
+        return DurationForecasts(
+            levels=self.levels,
+            quantiles_s=np.broadcast_to(self.quantiles_s[0], (times, self.quantiles_s.shape[1])),
+            limit_s=np.broadcast_to(self.limit_s[0], times),
+        )
+
     def quantile_s(self, level: float) -> FloatArray:
         """Return one quantile of each job in seconds, shape (n,).
 
@@ -87,7 +111,9 @@ class DurationForecasts:
             ArgumentError: the level is not strictly between 0 and 1.
         """
         if not 0.0 < level < 1.0:
-            raise ArgumentError(f"quantile={level} is not a probability; pass a value strictly between 0 and 1")
+            raise ArgumentError(
+                f"quantile={level} is not a probability; pass a value strictly between 0 and 1"
+            )
         logs = np.log(self.quantiles_s)
         at = int(np.clip(np.searchsorted(self.levels, level), 1, len(self.levels) - 1))
         low, high = self.levels[at - 1], self.levels[at]
@@ -97,7 +123,8 @@ class DurationForecasts:
 
     def mean_s(self) -> FloatArray:
         """Return the expected duration in seconds, shape (n,)."""
-        return np.asarray(self.quantiles_s @ level_weights(self.levels))
+        weights = _LEVEL_WEIGHTS if self.levels is _LEVELS else level_weights(self.levels)
+        return np.asarray(self.quantiles_s @ weights)
 
     def cdf(self, duration_s: FloatArray) -> FloatArray:
         """Return P(duration <= duration_s) of each job, shape (n,).
@@ -175,7 +202,15 @@ class JobForecast:
 
     def survival(self, age_s: float) -> float:
         """Return P(duration > age)."""
-        return float(self.distribution.survival(np.array([age_s]))[0])
+        return self.survival_at((age_s,))[0]
+
+    def survival_at(self, ages_s: Sequence[float]) -> list[float]:
+        """Return P(duration > age) for each age in seconds, in their order."""
+        if not ages_s:
+            return []
+        ages = np.array(ages_s, dtype=np.float64)
+        probabilities: list[float] = self.distribution.repeat(len(ages)).survival(ages).tolist()
+        return probabilities
 
     def remaining_quantiles_s(self, elapsed_s: float) -> dict[str, float]:
         """Return quantiles of the remaining seconds of a job that has run for ``elapsed_s``."""

@@ -211,6 +211,7 @@ def _prediction(job: Job, request: JobRequest, forecast: Forecast, model: ModelI
         )
     if job.ages_s is not None:
         answer.survival = [
-            SurvivalPoint(age_s=age_s, probability=forecast.survival(age_s)) for age_s in job.ages_s
+            SurvivalPoint(age_s=age_s, probability=probability)
+            for age_s, probability in zip(job.ages_s, forecast.survival_at(job.ages_s), strict=True)
         ]
     return answer

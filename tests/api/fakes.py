@@ -47,8 +47,8 @@ class FakeForecast:
     def remaining_quantiles_s(self, elapsed_s: float) -> dict[str, float]:
         return {name: max(value - elapsed_s, 1.0) for name, value in self.quantiles_s.items()}
 
-    def survival(self, age_s: float) -> float:
-        return max(1.0 - age_s / self.walltime_s, 0.0)
+    def survival_at(self, ages_s: Sequence[float]) -> list[float]:
+        return [max(1.0 - age_s / self.walltime_s, 0.0) for age_s in ages_s]
 
 
 @dataclass

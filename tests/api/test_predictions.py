@@ -63,7 +63,7 @@ FAULTY: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     "a time without zone": ({"submitted_at": "2026-11-03T09:30:00"}, [("/submitted_at", "invalid")]),
     "milliseconds": ({"submitted_at": 1793698200000}, [("/submitted_at", "out-of-range")]),
     "a number in a list": ({"ages_s": [1, -2]}, [("/ages_s/1", "out-of-range")]),
-    "too many ages": ({"ages_s": [1] * 21}, [("/ages_s", "out-of-range")]),
+    "too many ages": ({"ages_s": [1] * 201}, [("/ages_s", "out-of-range")]),
     "all of it at once": (
         {"usr": "ada", "walltime_s": -5, "requested_gpus": "4", "submitted_at": 1793698200000, "a/b": 1},
         [("/usr", "unknown-field"), ("/a~1b", "unknown-field"), ("/requested_gpus", "wrong-type"),
