@@ -52,7 +52,8 @@ def kind_index(name: str) -> int:
     return [kind.name for kind in KEY_KINDS].index(name)
 
 
-_COLUMNS = (*TEXTS, *NUMBERS)
+_KEY_NUMBERS = NUMBERS[:6]  # no key looks at the others
+_COLUMNS = (*TEXTS, *_KEY_NUMBERS)
 _NEEDS: tuple[int, ...] = tuple(_COLUMNS.index(kind.needs) for kind in KEY_KINDS)
 
 
@@ -68,8 +69,8 @@ _PICKERS = tuple(_picker(kind.columns) for kind in KEY_KINDS)
 
 
 def _rows(requests: RequestColumns) -> Iterator[Key]:
-    """Yield the values of each job, ordered as TEXTS and NUMBERS, None where nothing is known."""
-    numbers = requests.numbers.tolist()
+    """Yield the values of each job, ordered as _COLUMNS, None where nothing is known."""
+    numbers = requests.numbers[: len(_KEY_NUMBERS)].tolist()
     return zip(
         *requests.texts.tolist(),
         *([None if value != value else value for value in column] for column in numbers),  # noqa: PLR0124  # NaN

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from predictor.features.compiled import compiled
-from predictor.features.request import NUMBERS, RequestColumns
+from predictor.features.request import NUMBERS, TEXTS, RequestColumns
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -53,6 +53,9 @@ class Vocabulary:
         )
 
 
+_CATEGORY_PLACES = [TEXTS.index(name) for name in CATEGORIES]
+
+
 class CategoryCodes:
     """Looks up the codes of category values; holds the tables that do not change between calls."""
 
@@ -64,11 +67,12 @@ class CategoryCodes:
 
     def read(self, requests: RequestColumns) -> FloatArray:
         """Return the codes of n jobs, shape (len(CATEGORIES), n), NaN for values never seen in training."""
+        columns = requests.texts[_CATEGORY_PLACES].tolist()
         found = [
-            [table.get(value, math.nan) for value in requests.text(name)]
-            for name, table in zip(CATEGORIES, self._tables, strict=True)
+            [table.get(value, math.nan) for value in column]
+            for table, column in zip(self._tables, columns, strict=True)
         ]
-        return np.array(found).reshape(len(CATEGORIES), len(requests))
+        return np.array(found, dtype=np.float64)
 
 
 _SUBMITTED, _GPUS, _NODES, _CPUS, _MEMORY, _WALLTIME = range(6)  # places in NUMBERS

@@ -4,6 +4,7 @@ It is the functional core of the prediction endpoint: same features, experts, po
 the backtest, fed by single events. Not thread-safe: the caller serialises.
 """
 
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -13,7 +14,7 @@ from predictor.contracts.forecast import LEVELS, NAMED_LEVELS, JobForecast, Prov
 from predictor.contracts.job import JobState
 from predictor.contracts.outcome import Outcome
 from predictor.contracts.request import JobRequest
-from predictor.features.assemble import FeatureBuilder, FeatureTable
+from predictor.features.assemble import FeatureBuilder
 from predictor.features.history import JobKey
 from predictor.features.request import columns_of_requests
 from predictor.forecasting.bundle import BundleInfo, DurationBundle
@@ -32,8 +33,8 @@ class LiveForecaster:
         self._settings = bundle.model.settings
         self._history = bundle.history
         self._builder = FeatureBuilder(self._experts.vocabulary)
-        self._remembered: OrderedDict[JobKey, RawForecasts] = OrderedDict()
-        self._named = {name: LEVELS.index(level) for name, level in NAMED_LEVELS.items()}
+        # forecasts made together, and the place of the job among them
+        self._remembered: OrderedDict[JobKey, tuple[RawForecasts, int]] = OrderedDict()
 
     @property
     def calibration_id(self) -> str:
@@ -48,27 +49,29 @@ class LiveForecaster:
         features = self._builder.assemble(requests, self._history.read(requests))
         raw = self._online.consider(features, self._experts.predict(features))
         forecasts = self._online.forecast(raw)
-        means = forecasts.mean_s()
         provenance = Provenance(
-            model_version=self.info.version, feature_spec=self.info.feature_spec, calibration_id=self.calibration_id
+            model_version=self.info.version,
+            feature_spec=self.info.feature_spec,
+            calibration_id=self.calibration_id,
         )
+        self._remember(jobs, raw)
         answers = []
-        for row, job in enumerate(jobs):
-            if job.job_id is not None:
-                self._remember((job.cluster, job.job_id, job.attempt), raw.take(np.array([row])))
-            limit_s = float(forecasts.limit_s[row])
-            values = forecasts.quantiles_s[row].tolist()
-            level, support, fallback = _support(features, row)
+        columns = (
+            forecasts.quantiles_s.tolist(), forecasts.mean_s().tolist(), forecasts.limit_s.tolist(),
+            features.support.tolist(),
+        )  # fmt: skip
+        for row, (values, mean_s, limit_s, counts) in enumerate(zip(*columns, strict=True)):
+            level, support, fallback = _support(*counts)
             answers.append(
                 JobForecast(
-                    quantiles_s={name: values[at] for name, at in self._named.items()},
-                    mean_s=float(means[row]),
-                    limit_s=None if np.isinf(limit_s) else limit_s,
+                    quantiles_s={name: values[at] for name, at in _NAMED},
+                    mean_s=mean_s,
+                    limit_s=None if limit_s == math.inf else limit_s,
                     fallback=fallback,
                     support_level=level,
                     support=support,
                     provenance=provenance,
-                    distribution=forecasts.take(np.array([row])),
+                    distribution=forecasts.row(row),
                 )
             )
         return answers
@@ -91,12 +94,16 @@ class LiveForecaster:
             self._history.submit(key, columns_of_requests([outcome.request]))
         elapsed_s = outcome.duration_s
         if elapsed_s is not None:
-            self._history.start(key, outcome.started_s if outcome.started_s is not None else outcome.ended_s - elapsed_s)
+            self._history.start(
+                key, outcome.started_s if outcome.started_s is not None else outcome.ended_s - elapsed_s
+            )
         self._history.end(
             key, outcome.ended_s, elapsed_s=np.nan if elapsed_s is None else elapsed_s, state=outcome.state
         )
-        raw = self._remembered.pop(key, None)
-        if raw is not None and elapsed_s is not None and elapsed_s > 0:
+        remembered = self._remembered.pop(key, None)
+        if remembered is not None and elapsed_s is not None and elapsed_s > 0:
+            batch, row = remembered
+            raw = batch.take(np.array([row]))
             self._online.learn(
                 raw,
                 np.array([elapsed_s]),
@@ -109,15 +116,26 @@ class LiveForecaster:
         cancelled_ends = state is JobState.CANCELLED and self._settings.cancelled_ends_job
         return state.observes_duration or cancelled_ends
 
-    def _remember(self, key: JobKey, raw: RawForecasts) -> None:
-        self._remembered[key] = raw
-        self._remembered.move_to_end(key)
-        if len(self._remembered) > MAX_REMEMBERED:
+    def _remember(self, jobs: Sequence[JobRequest], raw: RawForecasts) -> None:
+        """Keep the raw forecasts of the jobs that have an id, to be taken apart once an outcome comes."""
+        known = [row for row, job in enumerate(jobs) if job.job_id is not None]
+        if not known:
+            return
+        kept = raw if len(known) == len(jobs) else raw.take(np.array(known))
+        for place, row in enumerate(known):
+            job = jobs[row]
+            key = (job.cluster, job.job_id or "", job.attempt)
+            self._remembered[key] = kept, place
+            self._remembered.move_to_end(key)
+        while len(self._remembered) > MAX_REMEMBERED:
             self._remembered.popitem(last=False)
 
 
-def _support(features: FeatureTable, row: int) -> tuple[str, int, str | None]:
-    user, template = (int(count) for count in features.support[row])
+_NAMED = tuple((name, LEVELS.index(level)) for name, level in NAMED_LEVELS.items())
+
+
+def _support(user: int, template: int) -> tuple[str, int, str | None]:
+    """Return whose finished jobs stand behind a forecast, how many, and why no closer ones do."""
     if template:
         return "template", template, None
     if user:

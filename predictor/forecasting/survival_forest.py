@@ -9,8 +9,6 @@ given the features.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -47,21 +45,6 @@ def weighted_quantiles(values: FloatArray, weights: FloatArray, levels: FloatArr
     return np.interp(levels, (cumulative - 0.5 * weights[order]) / cumulative[-1], values[order])
 
 
-class LeafShares(NamedTuple):
-    """The histograms of all leaves without their empty bins, which are most of them.
-
-    Attributes:
-        first: shape (leaves + 1,), where each leaf begins.
-        place: shape (filled,), bin of what ended, or number of bins + bin of what was censored; ascending
-            within a leaf.
-        share: shape (filled,).
-    """
-
-    first: npt.NDArray[np.int32]
-    place: npt.NDArray[np.int32]
-    share: npt.NDArray[np.float32]
-
-
 class SurvivalForest:
     """Random forest with Kaplan-Meier leaves.
 
@@ -82,8 +65,9 @@ class SurvivalForest:
     ) -> None:
         self.trees = trees
         self.edges_log_s = edges_log_s
-        self.ended = ended
-        self.censored = censored
+        # side by side, so that a leaf is read in one go: most of the cost is to fetch it from memory
+        self._shares = np.concatenate([ended, censored], axis=1)
+        self.ended, self.censored = np.split(self._shares, 2, axis=1)
 
     @classmethod
     def fit(
@@ -149,15 +133,8 @@ class SurvivalForest:
             columns: which of them the forest was grown on; None = all of them.
         """
         out = np.empty((len(features), len(_LEVELS)))
-        _forest_quantiles(self.trees.leaves(features, columns), *self._shares, self.edges_log_s, _LEVELS, out)
+        _forest_quantiles(self.trees.leaves(features, columns), self._shares, self.edges_log_s, _LEVELS, out)
         return out
-
-    @cached_property
-    def _shares(self) -> "LeafShares":
-        both = np.concatenate([self.ended, self.censored], axis=1)
-        leaf, place = np.nonzero(both)
-        first = np.searchsorted(leaf, np.arange(len(both) + 1))
-        return LeafShares(first=first.astype(np.int32), place=place.astype(np.int32), share=both[leaf, place])
 
 
 def _leaf_histograms(
@@ -180,9 +157,7 @@ def _leaf_histograms(
 @compiled
 def _forest_quantiles(
     leaves: npt.NDArray[np.int32],
-    first: npt.NDArray[np.int32],
-    place: npt.NDArray[np.int32],
-    share_of_leaf: npt.NDArray[np.float32],
+    shares: npt.NDArray[np.float32],
     edges: FloatArray,
     levels: FloatArray,
     out: FloatArray,
@@ -193,9 +168,9 @@ def _forest_quantiles(
     for row in range(leaves.shape[0]):
         pooled[:] = 0.0
         for tree in range(leaves.shape[1]):
-            leaf = leaves[row, tree]
-            for at in range(first[leaf], first[leaf + 1]):
-                pooled[place[at]] += share_of_leaf[at]
+            of_leaf = shares[leaves[row, tree]]
+            for index in range(2 * bins):
+                pooled[index] += of_leaf[index]
         at_risk = 0.0
         for index in range(bins):
             at_risk += died[index] + left[index]

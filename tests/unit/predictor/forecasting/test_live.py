@@ -160,6 +160,43 @@ def test_forecasts_never_exceed_the_limit_and_answer_survival_and_remaining(trai
     assert live.predict([]) == []
 
 
+def test_survival_at_many_ages_is_that_at_each(trained: Trained) -> None:
+    live = LiveForecaster(read_bundle(trained.directory))
+    answer = live.predict([JobRequest(submitted_s=trained.cut_s, user="u", walltime_s=600.0)])[0]
+    ages = [0.0, 30.0, 599.0, 600.0, 1e9, 12.5]
+    assert answer.survival_at(ages) == [answer.survival(age) for age in ages]
+    assert answer.survival_at([0.0, 600.0]) == [1.0, 0.0]
+    assert answer.survival_at([]) == []
+
+
+def test_jobs_of_one_batch_learn_as_jobs_forecast_alone(trained: Trained) -> None:
+    """A batch is remembered as a whole, without its jobs that have no id."""
+    together, alone = (LiveForecaster(read_bundle(trained.directory)) for _ in range(2))
+    users = sorted({str(user) for user in trained.frame["user"].dropna()})[:6]
+    jobs = [
+        JobRequest(
+            submitted_s=trained.cut_s, job_id=None if number % 3 == 1 else f"j{number}", user=user,
+            requested_gpus=float(number), walltime_s=3600.0 * (number + 1),
+        )
+        for number, user in enumerate(users)
+    ]  # fmt: skip
+    assert [answer.quantiles_s for answer in together.predict(jobs)] == [
+        alone.predict([job])[0].quantiles_s for job in jobs
+    ]
+    for number, job in reversed(list(enumerate(jobs))):
+        if job.job_id is not None:
+            outcome = Outcome(
+                job_id=job.job_id, state=JobState.COMPLETED, submitted_s=trained.cut_s, request=job,
+                started_s=trained.cut_s + 1, ended_s=trained.cut_s + 1000.0 - 50.0 * number,
+            )  # fmt: skip
+            assert together.finished(outcome)
+            assert alone.finished(outcome)
+    later = dataclasses.replace(jobs[0], submitted_s=trained.cut_s + 2000.0)
+    one, other = together.predict([later])[0], alone.predict([later])[0]
+    assert one.quantiles_s == other.quantiles_s
+    assert one.provenance == other.provenance
+
+
 @pytest.mark.parametrize("name", ["forest.txt", "arrays.npz", "history.npz", "history.json", "online.json", "model.json", "card.md"])
 def test_any_altered_file_is_named(trained: Trained, tmp_path: Path, name: str) -> None:
     copy = tmp_path / "v1"
