@@ -59,7 +59,7 @@ class DurationSettings:
         return asdict(self)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=8)
 def _columns(kinds: frozenset[str]) -> npt.NDArray[np.intp]:
     """Return the columns of the request, of the habits of these key kinds, and of all relative features."""
     chosen = [kind.name in kinds and reading not in _LOAD_READINGS for kind in KEY_KINDS for reading in READINGS]
