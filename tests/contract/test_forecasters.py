@@ -57,7 +57,8 @@ def strangers(submitted_at: str) -> pd.DataFrame:
     """Return jobs that say ever less about themselves; none has a history anywhere."""
     known = {
         "cluster": "elsewhere", "user": "nobody", "account": "nothing", "queue": "never",
-        "job_name": "unheard of", "requested_gpus": 3.0, "requested_nodes": 5.0, "requested_cpus": 7.0, "walltime_s": 3600.0,
+        "job_name": "unheard of", "requested_gpus": 3.0, "requested_nodes": 5.0, "requested_cpus": 7.0,
+        "walltime_s": 3600.0,
     }  # fmt: skip
     rows = [
         {name: value for name, value in known.items() if name not in left_out}
