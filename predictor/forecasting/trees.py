@@ -254,7 +254,7 @@ def _walk(
 ) -> None:
     bits = features.view(np.int32)
     keys = np.empty(2 * columns.shape[0], dtype=np.int64)
-    at = np.empty(roots.shape[0], dtype=np.int64)
+    at = np.empty(roots.shape[0], dtype=np.uint32)  # an index with a sign costs a test for it
     for row in range(features.shape[0]):
         for index in range(columns.shape[0]):
             value = features[row, columns[index]]
@@ -269,8 +269,10 @@ def _walk(
         at[:] = roots
         for level in range(alive.shape[0]):
             for tree in range(alive[level]):
-                word = words[at[tree]]
-                at[tree] += (word & _MOST) + (keys[(word >> 16) & _MOST] > (word >> 32))
+                here = at[tree]
+                word = words[here]
+                right = keys[(word >> 16) & _MOST] > (word >> 32)
+                at[tree] = here + np.uint32(word & _MOST) + np.uint32(right)
         for tree in range(order.shape[0]):
             out[row, order[tree]] = leaf[at[tree]]
 
