@@ -37,6 +37,7 @@ class JsonEndpoint(ABC):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
+        scope["endpoint"] = self  # for the metrics
         try:
             body = await self._read(scope, receive)
             content = await self.answer(body)

@@ -255,8 +255,9 @@ _RETRY = (("Retry-After", "5"),)
 
 
 def _warm(model: ServedModel, now_s: float) -> None:
-    """Make one prediction, so that the first caller does not pay for caches, and look at the answer."""
+    """Forecast one job and two, so that no caller waits for caches or a compiler, and look at the answer."""
     sample = JobRequest(submitted_s=now_s, user="warm-up", requested_gpus=1.0, walltime_s=3600.0)
+    model.predict([sample, sample])
     values = list(model.predict([sample])[0].quantiles_s.values())
     if (
         not values

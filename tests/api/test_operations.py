@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.applications import Starlette
 
 from serving.app import create_app
 from serving.problems import catalogue
@@ -241,3 +242,20 @@ async def test_a_caller_that_hangs_up_leaves_no_trace(harness: Harness) -> None:
         await app(scope, receive, send)
     assert sent == []
     assert not [event for event in harness.log_events() if event["level"] == "error"]
+
+
+async def test_hot_requests_do_without_the_framework_and_are_measured_all_the_same(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise AssertionError("a hot request entered the framework")
+
+    async with harness.serving() as (client, services):
+        monkeypatch.setattr(Starlette, "__call__", refuse)
+        answer = await client.post("/v1/predictions", json={"user": "ada"}, headers={"x-request-id": "r-1"})
+        broken = await client.post("/v1/predictions", json={"users": "ada"})
+        exposition = services.telemetry.exposition().decode()
+    assert (answer.status_code, answer.headers["x-request-id"]) == (200, "r-1")
+    check_problem(broken, 422, "invalid-request")
+    assert 'route="/v1/predictions",status="200"' in exposition
+    assert 'route="/v1/predictions",status="422"' in exposition
