@@ -16,7 +16,7 @@ class JobState(StrEnum):
            │                         ├── FAILED         duration observed (ended by itself)
            │                         ├── OUT_OF_MEMORY  duration observed; memory is a lower bound
            │                         ├── TIMEOUT        duration censored at the enforced limit
-           │                         ├── CANCELLED      work censored, occupancy ended (see cancelled_ends_job)
+           │                         ├── CANCELLED      work censored, occupancy ended (cancelled_ends_job)
            │                         ├── PREEMPTED      duration censored at the moment of eviction
            │                         ├── NODE_FAIL      duration censored at the moment of failure
            │                         └── (still RUNNING at the cut: censored at the cut)

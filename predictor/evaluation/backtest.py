@@ -73,13 +73,17 @@ def backtest_duration(
         scored = test & (log.outcomes.elapsed_s > 0)
     _check(log, test_from_s, int(scored.sum()))
     size = len(log)
-    quantiles = {name: np.full((size, len(LEVELS)), np.nan) for name in [OURS, *(base.name for base in baselines)]}
+    quantiles = {
+        name: np.full((size, len(LEVELS)), np.nan) for name in [OURS, *(base.name for base in baselines)]
+    }
     points = {base.name: np.full(size, np.nan) for base in baselines}
     online: OnlineState | None = None
     pending = PendingOutcomes()
     origins = np.arange(test_from_s, float(log.outcomes.submitted_s.max()) + 1.0, refit_s)
     for number, origin_s in enumerate(origins):
-        rows = np.flatnonzero((log.outcomes.submitted_s >= origin_s) & (log.outcomes.submitted_s < origin_s + refit_s))
+        rows = np.flatnonzero(
+            (log.outcomes.submitted_s >= origin_s) & (log.outcomes.submitted_s < origin_s + refit_s)
+        )
         if not len(rows):
             continue
         share = number / len(origins)
@@ -115,7 +119,9 @@ def backtest_duration(
         forecasts,
         log.outcomes.elapsed_s[chosen_rows],
         slices_of(
-            log.features.take(chosen_rows), forecasts[OURS].point_s, frame["state"].to_numpy(dtype=object)[chosen_rows]
+            log.features.take(chosen_rows),
+            forecasts[OURS].point_s,
+            frame["state"].to_numpy(dtype=object)[chosen_rows],
         ),
         test_from_s=test_from_s,
         unscored_rows=int(test.sum() - scored.sum()),
@@ -130,8 +136,11 @@ def _check(log: TrainingLog, test_from_s: float, scored: int) -> None:
     with np.errstate(invalid="ignore"):
         known = int((log.outcomes.end_s < test_from_s).sum())
     if scored == 0:
-        raise ArgumentError("no job that ran was submitted from the test date on; choose an earlier --test-from")
+        raise ArgumentError(
+            "no job that ran was submitted from the test date on; choose an earlier --test-from"
+        )
     if known < MIN_TRAINING_ROWS:
         raise ArgumentError(
-            f"only {known} jobs had ended by the test date; training needs {MIN_TRAINING_ROWS}: choose a later --test-from"
+            f"only {known} jobs had ended by the test date; training needs {MIN_TRAINING_ROWS}: "
+            "choose a later --test-from"
         )

@@ -105,6 +105,9 @@ def score(forecasts: ScoredForecasts, elapsed_s: FloatArray) -> Scores:
         within_2x=float((np.abs(ratio) < np.log(2.0)).mean()),
         under_rate=float((forecasts.point_s < occupied * (1 - 1e-9)).mean()),
         crps_log=float((2.0 * pinball @ level_weights(distribution.levels)).mean()),
-        coverage={level_name(level): float((occupied <= quantiles[level] * (1 + 1e-9)).mean()) for level in COVERAGE_LEVELS},
+        coverage={
+            level_name(level): float((occupied <= quantiles[level] * (1 + 1e-9)).mean())
+            for level in COVERAGE_LEVELS
+        },
         pinball={level_name(level): one_pinball(level) for level in PINBALL_LEVELS},
     )

@@ -37,9 +37,7 @@ def evaluate_model(
     Raises:
         ArgumentError: no job that ran was submitted in the window.
     """
-    log = prepare_log(
-        frame, model.experts.vocabulary, cancelled_ends_job=model.settings.cancelled_ends_job
-    )
+    log = prepare_log(frame, model.experts.vocabulary, cancelled_ends_job=model.settings.cancelled_ends_job)
     window, scored = _window(log, from_s, until_s)
     online = restore_online(export_online(model.online), model.settings)
     rows = np.flatnonzero(window)

@@ -64,7 +64,7 @@ def _reading(test: FeatureTable, name: str, otherwise: float) -> FloatArray:
     return np.where(np.isnan(values), otherwise, values)
 
 
-def requested_limit(train: FeatureTable, train_log: FloatArray, test: FeatureTable) -> BaselineForecasts:
+def requested_limit(_train: FeatureTable, train_log: FloatArray, test: FeatureTable) -> BaselineForecasts:
     """Forecast the requested walltime itself; the median of the site where none was requested."""
     median = float(np.median(train_log))
     with np.errstate(divide="ignore"):
@@ -72,34 +72,36 @@ def requested_limit(train: FeatureTable, train_log: FloatArray, test: FeatureTab
     return _build(point, np.repeat(point[:, None], len(LEVELS), axis=1), test)
 
 
-def global_median(train: FeatureTable, train_log: FloatArray, test: FeatureTable) -> BaselineForecasts:
+def global_median(_train: FeatureTable, train_log: FloatArray, test: FeatureTable) -> BaselineForecasts:
     """Forecast the distribution of all training durations for everybody."""
     site = _site(train_log)
     logs = np.repeat(site[None], len(test), axis=0)
     return _build(logs[:, LEVELS.index(0.5)], logs, test)
 
 
-def last_run(train: FeatureTable, train_log: FloatArray, test: FeatureTable) -> BaselineForecasts:
+def last_run(_train: FeatureTable, train_log: FloatArray, test: FeatureTable) -> BaselineForecasts:
     """Forecast the last finished run of the same user."""
     return _build(
         _reading(test, "user_last_log_s", float(np.median(train_log))), _recent("user", train_log, test), test
     )
 
 
-def last_two_mean(train: FeatureTable, train_log: FloatArray, test: FeatureTable) -> BaselineForecasts:
+def last_two_mean(_train: FeatureTable, train_log: FloatArray, test: FeatureTable) -> BaselineForecasts:
     """Forecast the mean of the user's last two finished runs."""
     return _build(
-        _reading(test, "user_mean2_log_s", float(np.median(train_log))), _recent("user", train_log, test), test
+        _reading(test, "user_mean2_log_s", float(np.median(train_log))),
+        _recent("user", train_log, test),
+        test,
     )
 
 
-def user_median(train: FeatureTable, train_log: FloatArray, test: FeatureTable) -> BaselineForecasts:
+def user_median(_train: FeatureTable, train_log: FloatArray, test: FeatureTable) -> BaselineForecasts:
     """Forecast the median of the user's last ten finished runs."""
     logs = _recent("user", train_log, test)
     return _build(logs[:, LEVELS.index(0.5)], logs, test)
 
 
-def template_median(train: FeatureTable, train_log: FloatArray, test: FeatureTable) -> BaselineForecasts:
+def template_median(_train: FeatureTable, train_log: FloatArray, test: FeatureTable) -> BaselineForecasts:
     """Forecast the median of the last ten finished runs of the same user, request and job name."""
     logs = _recent("template", train_log, test)
     return _build(logs[:, LEVELS.index(0.5)], logs, test)
@@ -135,11 +137,20 @@ def plain_lightgbm(train: FeatureTable, train_log: FloatArray, test: FeatureTabl
 
 
 BASELINES: tuple[Baseline, ...] = (
-    Baseline(name="requested_limit", learned=False, forecast=requested_limit, cite="what schedulers use today"),
+    Baseline(
+        name="requested_limit", learned=False, forecast=requested_limit, cite="what schedulers use today"
+    ),
     Baseline(name="global_median", learned=False, forecast=global_median, cite=""),
     Baseline(name="last_run", learned=False, forecast=last_run, cite=""),
-    Baseline(name="last_two_mean", learned=False, forecast=last_two_mean, cite="Tsafrir, Etsion, Feitelson 2007"),
+    Baseline(
+        name="last_two_mean", learned=False, forecast=last_two_mean, cite="Tsafrir, Etsion, Feitelson 2007"
+    ),
     Baseline(name="user_median", learned=False, forecast=user_median, cite=""),
-    Baseline(name="template_median", learned=False, forecast=template_median, cite="Gibbons 1997; Smith et al. 1998"),
+    Baseline(
+        name="template_median",
+        learned=False,
+        forecast=template_median,
+        cite="Gibbons 1997; Smith et al. 1998",
+    ),
     Baseline(name="plain_lightgbm", learned=True, forecast=plain_lightgbm, cite="Hu et al. 2021 (Helios)"),
 )

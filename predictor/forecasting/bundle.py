@@ -29,7 +29,7 @@ from predictor.forecasting.survival_forest import ForestSettings, SurvivalForest
 from predictor.forecasting.training import DurationModel
 from predictor.forecasting.trees import Trees
 
-PROTOCOL = 1
+PROTOCOL = 2
 NAME = "duration"
 MANIFEST = "manifest.json"
 _ARRAYS, _HISTORY = "arrays.npz", "history.npz"
@@ -78,7 +78,9 @@ def write_bundle(
         NotFittedError: the model has no history; train it with ``train_duration``.
     """
     if model.history is None:
-        raise NotFittedError("this model keeps no history; train it with train_duration before writing a bundle")
+        raise NotFittedError(
+            "this model keeps no history; train it with train_duration before writing a bundle"
+        )
     directory.mkdir(parents=True, exist_ok=True)
     experts = model.experts
     for name, text in model.texts.items():
@@ -157,7 +159,8 @@ def read_bundle(directory: Path, *, expected_digest: str | None = None) -> Durat
     manifest, _ = _read_manifest(directory)
     if manifest["protocol"] != PROTOCOL:
         raise BundleCorruptError(
-            f"bundle '{info.version}' has protocol {manifest['protocol']}, this code reads {PROTOCOL}; retrain"
+            f"bundle '{info.version}' has protocol {manifest['protocol']}, this code reads {PROTOCOL}; "
+            "retrain"
         )
     if info.feature_spec != spec_hash():
         raise FeatureSpecError(
@@ -193,9 +196,12 @@ def _load(directory: Path, info: BundleInfo, manifest: dict[str, Any]) -> Durati
         trained_until_s=info.trained_until_s,
     )
     history = HistoryStore.restore(
-        _read_arrays(directory / _HISTORY), json.loads((directory / "history.json").read_text(encoding="utf-8"))
+        _read_arrays(directory / _HISTORY),
+        json.loads((directory / "history.json").read_text(encoding="utf-8")),
     )
-    online: OnlineState = restore_online(json.loads((directory / "online.json").read_text(encoding="utf-8")), settings)
+    online: OnlineState = restore_online(
+        json.loads((directory / "online.json").read_text(encoding="utf-8")), settings
+    )
     model = DurationModel(experts=experts, online=online, settings=settings, texts=texts, history=history)
     return DurationBundle(info=info, model=model, history=history, metadata=manifest["metadata"])
 
@@ -231,7 +237,16 @@ def _read_manifest(directory: Path) -> tuple[dict[str, Any], str]:
         raise BundleMissingError(f"there is no bundle at '{directory}'; train one with 'predictor retrain'")
     try:
         manifest = json.loads(path.read_bytes())
-        complete = {"protocol", "name", "version", "created_at", "feature_spec", "trained_until_s", "metadata", "files"}
+        complete = {
+            "protocol",
+            "name",
+            "version",
+            "created_at",
+            "feature_spec",
+            "trained_until_s",
+            "metadata",
+            "files",
+        }
         if missing := complete - set(manifest):
             raise BundleCorruptError(f"{MANIFEST} of '{directory.name}' lacks {', '.join(sorted(missing))}")
     except (ValueError, TypeError) as error:

@@ -69,6 +69,7 @@ class Histogram:
     at_s: float = -math.inf
 
     def fade(self, at_s: float, half_life_s: float) -> None:
+        """Let all outcomes count less by the time that has passed."""
         if math.isfinite(self.at_s) and at_s > self.at_s:
             keep = 0.5 ** ((at_s - self.at_s) / half_life_s)
             self.ended *= keep
@@ -159,7 +160,9 @@ class Calibration:
 
         def levels(histogram: Histogram, prior: FloatArray) -> FloatArray:
             learned = self._levels(self._masses(histogram.spread, histogram.censored, prior), wanted)
-            middle = self.settings.middle_share * learned + (1.0 - self.settings.middle_share) * _logit(wanted)
+            middle = self.settings.middle_share * learned + (1.0 - self.settings.middle_share) * _logit(
+                wanted
+            )
             bounds = self._levels(self._masses(histogram.ended, histogram.censored, prior), wanted)
             return np.asarray((1.0 - share) * middle + share * bounds)
 
@@ -241,4 +244,4 @@ class Calibration:
         count, last_s = self.bursts.get(who, (0.0, at_s))
         count = count * 0.5 ** min(max(at_s - last_s, 0.0) / self.settings.burst_half_life_s, 1000.0) + 1.0
         self.bursts[who] = (count, max(at_s, last_s))
-        return count
+        return float(count)

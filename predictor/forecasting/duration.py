@@ -62,13 +62,15 @@ class DurationSettings:
 @lru_cache(maxsize=8)
 def _columns(kinds: frozenset[str]) -> npt.NDArray[np.intp]:
     """Return the columns of the request, of the habits of these key kinds, and of all relative features."""
-    chosen = [kind.name in kinds and reading not in _LOAD_READINGS for kind in KEY_KINDS for reading in READINGS]
+    chosen = [
+        kind.name in kinds and reading not in _LOAD_READINGS for kind in KEY_KINDS for reading in READINGS
+    ]
     relative = len(feature_names()) - len(ROWWISE_NAMES) - len(chosen)
     return np.flatnonzero([True] * len(ROWWISE_NAMES) + chosen + [True] * relative)
 
 
 def forest_columns() -> npt.NDArray[np.intp]:
-    """Return the feature columns of the forest: request, own habits, and those of account, queue and request."""
+    """Return the feature columns of the forest: those of the boosting and habits of account and queue."""
     return _columns(_OWN_KINDS | _SHARED_KINDS)
 
 
@@ -184,8 +186,13 @@ class OnlineState:
         at_limit = log_duration >= log_limit
         below, upto = pool_cdf(raw.experts, raw.weights, log_duration)
         counts = observed | at_limit  # a job killed at its limit occupied exactly its limit
-        self.calibration.learn(below, np.where(at_limit, 1.0, upto), counts, raw.groups, raw.identity, known_s)
+        self.calibration.learn(
+            below, np.where(at_limit, 1.0, upto), counts, raw.groups, raw.identity, known_s
+        )
         capped = np.minimum(raw.experts[counts], log_limit[counts][:, None, None])
         self.weights.learn(
-            expert_losses(capped, log_duration[counts]), raw.support[counts], raw.identity[counts], known_s[counts]
+            expert_losses(capped, log_duration[counts]),
+            raw.support[counts],
+            raw.identity[counts],
+            known_s[counts],
         )

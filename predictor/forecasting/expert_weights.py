@@ -45,6 +45,7 @@ class Regret:
     burst: float = 0.0
 
     def add(self, excess: FloatArray, at_s: float, half_life_s: float, burst_half_life_s: float) -> None:
+        """Add the losses of one outcome, above the mean of all experts, shape (K,)."""
         gap_s = max(at_s - self.at_s, 0.0) if math.isfinite(self.at_s) else math.inf
         self.burst = self.burst * 0.5 ** min(gap_s / burst_half_life_s, 1000.0) + 1.0
         self.loss = self.loss * 0.5 ** min(gap_s / half_life_s, 1000.0) + excess / self.burst

@@ -25,7 +25,12 @@ def _restore_regret(values: list[Any]) -> Regret:
 
 
 def _histogram(histogram: Histogram) -> list[object]:
-    return [histogram.ended.tolist(), histogram.spread.tolist(), histogram.censored.tolist(), _time(histogram.at_s)]
+    return [
+        histogram.ended.tolist(),
+        histogram.spread.tolist(),
+        histogram.censored.tolist(),
+        _time(histogram.at_s),
+    ]
 
 
 def _restore_histogram(values: list[Any]) -> Histogram:

@@ -38,7 +38,9 @@ def pooled_quantiles(experts: FloatArray, weights: FloatArray, probabilities: Fl
     return out
 
 
-def pool_cdf(experts: FloatArray, weights: FloatArray, log_duration: FloatArray) -> tuple[FloatArray, FloatArray]:
+def pool_cdf(
+    experts: FloatArray, weights: FloatArray, log_duration: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Return P(T < t) and P(T <= t) of the pool, shape (n,) each; they differ where experts have atoms.
 
     Args:
@@ -55,7 +57,7 @@ def pool_cdf(experts: FloatArray, weights: FloatArray, log_duration: FloatArray)
 def _lower_tail(quantiles: FloatArray, levels: FloatArray, at: float) -> float:
     step = quantiles[_TAIL_STEPS] - quantiles[0]
     scale = max(step / math.log(levels[_TAIL_STEPS] / levels[0]), LEAST_TAIL_SCALE)
-    return levels[0] * math.exp((at - quantiles[0]) / scale)
+    return float(levels[0] * math.exp((at - quantiles[0]) / scale))
 
 
 @compiled
@@ -63,7 +65,7 @@ def _upper_tail(quantiles: FloatArray, levels: FloatArray, at: float) -> float:
     last = levels.shape[0] - 1
     step = quantiles[last] - quantiles[last - _TAIL_STEPS]
     scale = max(step / math.log((1.0 - levels[last - _TAIL_STEPS]) / (1.0 - levels[last])), LEAST_TAIL_SCALE)
-    return 1.0 - (1.0 - levels[last]) * math.exp(-(at - quantiles[last]) / scale)
+    return float(1.0 - (1.0 - levels[last]) * math.exp(-(at - quantiles[last]) / scale))
 
 
 @compiled
@@ -87,7 +89,9 @@ def _both_cdf(quantiles: FloatArray, levels: FloatArray, at: float, first: int) 
 
 
 @compiled
-def _mixture_cdf(experts: FloatArray, weights: FloatArray, levels: FloatArray, at: float) -> tuple[float, float]:
+def _mixture_cdf(
+    experts: FloatArray, weights: FloatArray, levels: FloatArray, at: float
+) -> tuple[float, float]:
     below, upto = 0.0, 0.0
     for kind in range(experts.shape[0]):
         _, strict, full = _both_cdf(experts[kind], levels, at, 0)
@@ -98,14 +102,21 @@ def _mixture_cdf(experts: FloatArray, weights: FloatArray, levels: FloatArray, a
 
 @compiled
 def _cdf(
-    experts: FloatArray, weights: FloatArray, levels: FloatArray, log_duration: FloatArray, below: FloatArray, upto: FloatArray
+    experts: FloatArray,
+    weights: FloatArray,
+    levels: FloatArray,
+    log_duration: FloatArray,
+    below: FloatArray,
+    upto: FloatArray,
 ) -> None:
     for row in range(experts.shape[0]):
         below[row], upto[row] = _mixture_cdf(experts[row], weights[row], levels, log_duration[row])
 
 
 @compiled
-def _bisect(experts: FloatArray, weights: FloatArray, levels: FloatArray, low: float, high: float, wanted: float) -> float:
+def _bisect(
+    experts: FloatArray, weights: FloatArray, levels: FloatArray, low: float, high: float, wanted: float
+) -> float:
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
         if _mixture_cdf(experts, weights, levels, middle)[1] < wanted:

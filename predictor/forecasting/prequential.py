@@ -4,8 +4,10 @@ Backtest, calibration before publishing, and the tests of the service all use it
 """
 
 import heapq
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,7 +56,7 @@ class PendingOutcomes:
         part = len(self._parts)
         self._parts.append((raw, outcomes))
         for row, end_s in enumerate(outcomes.end_s.tolist()):
-            if end_s == end_s:  # not NaN
+            if not math.isnan(end_s):
                 heapq.heappush(self._ends, (end_s, part, row))
 
     def learn_until(self, online: OnlineState, now_s: float) -> None:
@@ -132,8 +134,9 @@ def replay(
     raw_experts = experts.predict(features)
     order = np.argsort(outcomes.submitted_s, kind="stable")
     steps = outcomes.submitted_s[order] // STEP_S
-    bounds = np.flatnonzero(np.concatenate([[True], steps[1:] != steps[:-1], [True]])) if len(order) else []
-    for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+    changes = np.flatnonzero(steps[1:] != steps[:-1]) + 1
+    bounds = [0, *changes.tolist(), len(order)] if len(order) else [0]
+    for first, last in pairwise(bounds):
         rows = order[first:last]
         waiting.learn_until(online, float(steps[first] * STEP_S))
         raw = online.consider(features.take(rows), raw_experts[rows])

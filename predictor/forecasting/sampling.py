@@ -27,13 +27,17 @@ class TrainingSample:
 
 
 def burst_ids(
-    submitted_s: FloatArray, identity: npt.NDArray[np.object_], limit_s: FloatArray, gpus: FloatArray, span_s: float = BURST_S
+    submitted_s: FloatArray,
+    identity: npt.NDArray[np.object_],
+    limit_s: FloatArray,
+    gpus: FloatArray,
+    span_s: float = BURST_S,
 ) -> npt.NDArray[np.int64]:
     """Return a number for the burst of each job, shape (n,)."""
     table = pd.DataFrame(
         {"who": identity, "when": submitted_s // span_s, "limit": limit_s, "gpus": gpus},
     )
-    return table.groupby(["who", "when", "limit", "gpus"], dropna=False, sort=False).ngroup().to_numpy()
+    return table.groupby(["who", "when", "limit", "gpus"], dropna=False, sort=False).ngroup().to_numpy(dtype=np.int64)
 
 
 def thin_bursts(
@@ -59,7 +63,9 @@ def thin_bursts(
     shuffled = bursts[order]
     by_burst = np.argsort(shuffled, kind="stable")
     grouped = shuffled[by_burst]
-    starts = np.concatenate([[True], grouped[1:] != grouped[:-1]]) if len(grouped) else np.empty(0, dtype=bool)
+    starts = (
+        np.concatenate([[True], grouped[1:] != grouped[:-1]]) if len(grouped) else np.empty(0, dtype=bool)
+    )
     first = np.maximum.accumulate(np.where(starts, np.arange(len(grouped)), 0))
     rank = np.arange(len(grouped)) - first
     rows = order[by_burst[rank < keep]]

@@ -87,7 +87,9 @@ def prepare_log(
     features = FeatureBuilder(vocabulary).assemble(requests, history)
     return TrainingLog(
         features=features,
-        outcomes=outcomes_of(requests.submitted_s, life, features.limit_s, cancelled_ends_job=cancelled_ends_job),
+        outcomes=outcomes_of(
+            requests.submitted_s, life, features.limit_s, cancelled_ends_job=cancelled_ends_job
+        ),
         bursts=burst_ids(requests.submitted_s, requests.identity, features.limit_s, requests.gpus),
     )
 
@@ -200,9 +202,13 @@ def _fit_experts(
         logs, known, np.random.default_rng(settings.random_state + 1),
     )  # fmt: skip
     boosting, texts = QuantileBoosting.fit(
-        np.ascontiguousarray(features.values[:, boosting_columns()]), features.reference_log_s, completed, weights,
-        settings.boosting, settings.random_state,
-    )  # fmt: skip
+        np.ascontiguousarray(features.values[:, boosting_columns()]),
+        features.reference_log_s,
+        completed,
+        weights,
+        settings.boosting,
+        settings.random_state,
+    )
     experts = Experts(
         vocabulary=vocabulary,
         forest=forest,

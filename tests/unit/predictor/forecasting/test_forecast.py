@@ -52,7 +52,9 @@ def test_remaining_time_is_monotone_and_fits_under_the_limit(made: DurationForec
 
 
 def test_remaining_time_at_age_zero_is_the_forecast_itself() -> None:
-    made = DurationForecasts.build(np.sort(np.exp(np.random.default_rng(0).normal(7, 1, (5, len(LEVELS)))), axis=1), np.full(5, np.inf))
+    made = DurationForecasts.build(
+        np.sort(np.exp(np.random.default_rng(0).normal(7, 1, (5, len(LEVELS)))), axis=1), np.full(5, np.inf)
+    )
     np.testing.assert_allclose(made.remaining(np.zeros(5)).quantiles_s, made.quantiles_s)
 
 

@@ -3,12 +3,13 @@
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from predictor.contracts.forecast import LEVELS
+from predictor.contracts.forecast import LEVELS, JobForecast
 from predictor.contracts.job import JobState
 from predictor.contracts.outcome import Outcome
 from predictor.contracts.request import JobRequest
@@ -26,7 +27,9 @@ from predictor.forecasting.survival_forest import ForestSettings
 from predictor.forecasting.training import DurationModel, prepare_log, train_duration
 
 SMALL = DurationSettings(
-    forest=ForestSettings(trees=20, leaves=32, bins=32), boosting=BoostingSettings(rounds=20), calibration_days=5.0
+    forest=ForestSettings(trees=20, leaves=32, bins=32),
+    boosting=BoostingSettings(rounds=20),
+    calibration_days=5.0,
 )
 
 
@@ -51,7 +54,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     return Trained(frame=frame, cut_s=cut_s, model=model, directory=directory, info=info)
 
 
-def request_of(job: "pd.Series[object]", submitted_s: float) -> JobRequest:
+def request_of(job: "pd.Series[Any]", submitted_s: float) -> JobRequest:
     """Return the request of a table row as a scheduler would send it."""
 
     def text(name: str) -> str | None:
@@ -102,14 +105,15 @@ def test_served_forecasts_equal_offline_forecasts(trained: Trained) -> None:
         + [(life.start_s[row], 1, row) for row in np.flatnonzero(life.start_s >= cut_s)]
         + [(life.end_s[row], 2, row) for row in np.flatnonzero(life.end_s >= cut_s)]
     )
-    wanted, answers = {int(row) for row in rows}, {}
+    wanted = {int(row) for row in rows}
+    answers: dict[int, JobForecast] = {}
     for at_s, kind, row in events:
         job = frame.iloc[row]
         key = {"cluster": str(job["cluster"]), "job_id": str(job["job_id"]), "attempt": int(job["attempt"])}
         if kind == 0:
             request = request_of(job, float(at_s))
             if row in wanted:
-                answers[row] = live.predict([dataclasses.replace(request, job_id=None)])[0]
+                answers[int(row)] = live.predict([dataclasses.replace(request, job_id=None)])[0]
             live.submitted(request)
         elif kind == 1:
             assert live.started(at_s=float(at_s), **key)  # type: ignore[arg-type]  # the keys are those above
@@ -130,7 +134,9 @@ def test_served_forecasts_equal_offline_forecasts(trained: Trained) -> None:
 
 def test_an_outcome_changes_the_next_forecast_and_the_calibration(trained: Trained) -> None:
     live = LiveForecaster(read_bundle(trained.directory))
-    job = JobRequest(submitted_s=trained.cut_s, job_id="new", user="nobody-before", requested_gpus=1.0, walltime_s=36000.0)
+    job = JobRequest(
+        submitted_s=trained.cut_s, job_id="new", user="nobody-before", requested_gpus=1.0, walltime_s=36000.0
+    )
     before = live.predict([job])[0]
     assert before.fallback == "no-history-of-this-user"
     outcome = Outcome(
@@ -197,7 +203,10 @@ def test_jobs_of_one_batch_learn_as_jobs_forecast_alone(trained: Trained) -> Non
     assert one.provenance == other.provenance
 
 
-@pytest.mark.parametrize("name", ["forest.txt", "arrays.npz", "history.npz", "history.json", "online.json", "model.json", "card.md"])
+@pytest.mark.parametrize(
+    "name",
+    ["forest.txt", "arrays.npz", "history.npz", "history.json", "online.json", "model.json", "card.md"],
+)
 def test_any_altered_file_is_named(trained: Trained, tmp_path: Path, name: str) -> None:
     copy = tmp_path / "v1"
     copy.mkdir()

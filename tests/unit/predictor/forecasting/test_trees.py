@@ -24,7 +24,7 @@ def test_predictions_equal_lightgbm_bit_by_bit(missing: float, objective: str) -
     test[rng.random(test.shape) < 0.2] = np.nan  # also where training saw none
     trees = Trees.parse(booster.model_to_string())
     np.testing.assert_array_equal(trees.predict(test), booster.predict(test))
-    numbered = booster.predict(test, pred_leaf=True).astype(int)
+    numbered = np.asarray(booster.predict(test, pred_leaf=True)).astype(int)
     np.testing.assert_array_equal(trees.leaves(test) - trees.first_leaf[None, :], numbered)
 
 
