@@ -8,9 +8,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from pipelines.fallback import make_fallback
 from pipelines.settings import PipelineSettings, load_settings
 from pipelines.tracking_access import open_tracker
-from predictor.errors import BundleError, PredictorError
+from predictor.errors import ArgumentError, BundleError, PredictorError
 from predictor.forecasting.store import CHAMPION, FileModelStore, ModelRef
 
 app = typer.Typer(
@@ -156,3 +157,12 @@ def _report(settings: PipelineSettings, target: str, aliases: dict[str, ModelRef
             typer.echo(f"{alias} is {version}")
     if warning:
         typer.echo(f"warning: {warning}", err=True)
+
+
+@app.command("make-fallback", epilog="Example:  predictor models make-fallback --out models/fallback")
+def make_fallback_bundle(*, out: Annotated[Path, typer.Option(help="New or empty directory.")]) -> None:
+    """Train the tiny bundle that the service answers with while nothing else can be loaded."""
+    if out.exists() and any(out.iterdir()):
+        raise ArgumentError(f"'{out}' is not empty; remove it, or name another directory")
+    info = make_fallback(out)
+    typer.echo(f"wrote {out} (digest {info.digest[:12]})")

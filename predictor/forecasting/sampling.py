@@ -37,7 +37,8 @@ def burst_ids(
     table = pd.DataFrame(
         {"who": identity, "when": submitted_s // span_s, "limit": limit_s, "gpus": gpus},
     )
-    return table.groupby(["who", "when", "limit", "gpus"], dropna=False, sort=False).ngroup().to_numpy(dtype=np.int64)
+    numbers = table.groupby(["who", "when", "limit", "gpus"], dropna=False, sort=False).ngroup()
+    return np.asarray(numbers, dtype=np.int64)
 
 
 def thin_bursts(
