@@ -61,8 +61,7 @@ class CategoryCodes:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._tables = tuple(
-            {value: float(index) for index, value in enumerate(values)}
-            for values in vocabulary.values
+            {value: float(index) for index, value in enumerate(values)} for values in vocabulary.values
         )
 
     def read(self, requests: RequestColumns) -> FloatArray:
