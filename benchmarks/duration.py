@@ -101,7 +101,8 @@ def _gpu_row(log: Log, report: dict[str, Any]) -> str | None:
     name = min(NOT_LEARNED, key=lambda key: models[key]["mean_abs_log_ratio"])
     return (
         f"| {log.name} | {part['rows']:,} | **{models['ours']['mean_abs_log_ratio']:.3f}** | "
-        f"{models['plain_lightgbm']['mean_abs_log_ratio']:.3f} | {models[name]['mean_abs_log_ratio']:.3f} ({name}) | "
+        f"{models['plain_lightgbm']['mean_abs_log_ratio']:.3f} | "
+        f"{models[name]['mean_abs_log_ratio']:.3f} ({name}) | "
         f"{models['ours']['coverage']['q90']:.3f} |"
     )
 
@@ -142,7 +143,8 @@ def render(results: Path) -> str:
         spent = report["seconds"]
         digest = str(report["settings"].get("fingerprint", ""))[:16]
         lines += [
-            f"| {log.name} | {spent['features']:.1f} | {spent['fit ours']:.0f} | {spent['predict ours']:.1f} | `{digest}` |"
+            f"| {log.name} | {spent['features']:.1f} | {spent['fit ours']:.0f} | "
+            f"{spent['predict ours']:.1f} | `{digest}` |"
         ]
     return "\n".join(lines) + "\n"
 

@@ -10,8 +10,8 @@ from pipelines.domain import Bundle, Document, Domain, Model, Progress
 from predictor import __version__
 from predictor.evaluation.report import ScoreReport
 from predictor.evaluation.window import evaluate_baselines, evaluate_model
-from predictor.features.assemble import feature_names, spec_hash
-from predictor.forecasting.bundle import PROTOCOL, read_bundle, write_bundle
+from predictor.features.assemble import feature_names
+from predictor.forecasting.bundle import PROTOCOL, model_spec, read_bundle, write_bundle
 from predictor.forecasting.duration import DurationSettings, boosting_columns
 from predictor.forecasting.training import DurationModel, train_duration
 
@@ -24,7 +24,7 @@ class DurationTrainer:
 
     def describe(self, random_state: int) -> Document:
         """Return settings, feature specification, and the version of the code."""
-        code = {"version": __version__, "bundle_protocol": PROTOCOL, "feature_spec": spec_hash()}
+        code = {"version": __version__, "bundle_protocol": PROTOCOL, "feature_spec": model_spec()}
         return {**code, **DurationSettings(random_state=random_state).to_json()}
 
     def train(self, frame: pd.DataFrame, *, cut_s: float, random_state: int, progress: Progress) -> Model:

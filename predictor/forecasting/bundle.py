@@ -21,7 +21,13 @@ from predictor.features.assemble import spec_hash
 from predictor.features.history import HistoryStore
 from predictor.features.rowwise import Vocabulary
 from predictor.forecasting.calibration import CalibrationSettings
-from predictor.forecasting.duration import DurationSettings, Experts, OnlineState
+from predictor.forecasting.duration import (
+    DurationSettings,
+    Experts,
+    OnlineState,
+    boosting_columns,
+    forest_columns,
+)
 from predictor.forecasting.expert_weights import WeightSettings
 from predictor.forecasting.online_state import export_online, restore_online
 from predictor.forecasting.quantile_boosting import BoostingSettings, QuantileBoosting
@@ -112,13 +118,19 @@ def write_bundle(
         "name": NAME,
         "version": version,
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "feature_spec": spec_hash(),
+        "feature_spec": model_spec(),
         "trained_until_s": experts.trained_until_s,
         "metadata": dict(metadata),
         "files": {path.name: _sha256(path) for path in sorted(directory.iterdir()) if path.name != MANIFEST},
     }
     _write_json(directory / MANIFEST, manifest)
     return _info(manifest, _sha256(directory / MANIFEST))
+
+
+def model_spec() -> str:
+    """Return a short hash of the features and of which of them each expert reads."""
+    columns = [forest_columns().tolist(), boosting_columns().tolist()]
+    return hashlib.sha256(json.dumps([spec_hash(), columns]).encode()).hexdigest()[:16]
 
 
 def verify_bundle(directory: Path, *, expected_digest: str | None = None) -> BundleInfo:
@@ -162,10 +174,10 @@ def read_bundle(directory: Path, *, expected_digest: str | None = None) -> Durat
             f"bundle '{info.version}' has protocol {manifest['protocol']}, this code reads {PROTOCOL}; "
             "retrain"
         )
-    if info.feature_spec != spec_hash():
+    if info.feature_spec != model_spec():
         raise FeatureSpecError(
             f"bundle '{info.version}' was trained on feature spec {info.feature_spec}, this code computes "
-            f"{spec_hash()}; retrain, or roll back with 'predictor models rollback'"
+            f"{model_spec()}; retrain, or roll back with 'predictor models rollback'"
         )
     try:
         return _load(directory, info, manifest)

@@ -95,6 +95,8 @@ class Groups(NamedTuple):
 
 
 LENGTH_EDGES_S: tuple[float, ...] = (60.0, 300.0, 1800.0, 7200.0, 28800.0, 86400.0)
+_LENGTH_EDGES_LOG_S = np.log(LENGTH_EDGES_S)
+_KNOWN_EDGES = np.array((1, 10))  # finished runs of the template
 MIDDLE_UNTIL, BOUNDS_FROM = 0.5, 0.8  # between these levels the two readings are blended
 KINDS = 6
 LENGTHS = len(LENGTH_EDGES_S) + 1
@@ -108,10 +110,10 @@ def groups_of(gpus: FloatArray, support: npt.NDArray[np.int64], median_log_s: Fl
         support: shape (n,), finished runs of the job's template.
         median_log_s: shape (n,), raw forecast median, log seconds.
     """
-    known = np.searchsorted(np.array((1, 10)), support, side="right")
+    known = _KNOWN_EDGES.searchsorted(support, side="right")
     return Groups(
-        kind=np.asarray(3 * (np.nan_to_num(gpus) > 0) + known),
-        length=np.searchsorted(np.log(LENGTH_EDGES_S), median_log_s, side="right"),
+        kind=np.asarray(3 * (gpus > 0) + known),
+        length=_LENGTH_EDGES_LOG_S.searchsorted(median_log_s, side="right"),
     )
 
 

@@ -21,6 +21,8 @@ from predictor.forecasting.survival_forest import ForestSettings, SurvivalForest
 
 FloatArray = npt.NDArray[np.float64]
 
+_MEDIAN = LEVELS.index(0.5)
+_USER, _TEMPLATE = RECENT_KINDS.index("user"), RECENT_KINDS.index("template")
 EXPERTS: tuple[str, ...] = ("survival_forest", "quantile_boosting", "recent_runs")
 # support class x expert: before any outcome, the last runs deserve trust only where there are some
 PRIOR_WEIGHTS = np.array([[0.30, 0.65, 0.05], [0.27, 0.60, 0.13], [0.24, 0.59, 0.17], [0.22, 0.57, 0.21]])
@@ -98,9 +100,11 @@ class Experts:
         """Return the log quantiles of all experts, shape (n, len(EXPERTS), L)."""
         forest = self.forest.predict(features.values, forest_columns())
         boosted = self.boosting.predict(features.values, features.reference_log_s, boosting_columns())
-        by_user = recent_quantiles(features.recent_log_s[:, RECENT_KINDS.index("user")], forest)
-        recent = recent_quantiles(features.recent_log_s[:, RECENT_KINDS.index("template")], by_user)
-        return np.stack([forest, boosted, recent], axis=1)
+        by_user = recent_quantiles(features.recent_log_s[:, _USER], forest)
+        recent = recent_quantiles(features.recent_log_s[:, _TEMPLATE], by_user)
+        out = np.empty((len(features), len(EXPERTS), len(LEVELS)))
+        out[:, 0], out[:, 1], out[:, 2] = forest, boosted, recent
+        return out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,9 +154,9 @@ class OnlineState:
 
     def consider(self, features: FeatureTable, experts: FloatArray) -> RawForecasts:
         """Weigh the experts for n jobs with what is known now."""
-        support = features.support[:, RECENT_KINDS.index("template")]
+        support = features.support[:, _TEMPLATE]
         weights = self.weights.weights(support, features.identity)
-        medians = (experts[:, :, LEVELS.index(0.5)] * weights).sum(axis=1)
+        medians = (experts[:, :, _MEDIAN] * weights).sum(axis=1)
         return RawForecasts(
             experts=experts,
             weights=weights,

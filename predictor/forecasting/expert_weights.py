@@ -16,6 +16,7 @@ from predictor.contracts.forecast import LEVELS, level_weights
 FloatArray = npt.NDArray[np.float64]
 
 SUPPORT_EDGES: tuple[int, ...] = (1, 3, 10)  # finished runs of the template: 0, 1-2, 3-9, 10 or more
+_SUPPORT_EDGES = np.array(SUPPORT_EDGES)
 
 
 def expert_losses(experts: FloatArray, log_duration: FloatArray) -> FloatArray:
@@ -33,7 +34,7 @@ def expert_losses(experts: FloatArray, log_duration: FloatArray) -> FloatArray:
 
 def support_class(support: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
     """Return the class of each job by the finished runs of its template, shape (n,)."""
-    return np.searchsorted(np.array(SUPPORT_EDGES), support, side="right")
+    return _SUPPORT_EDGES.searchsorted(support, side="right")
 
 
 @dataclass(slots=True)
@@ -84,6 +85,7 @@ class ExpertWeights:
     settings: WeightSettings = field(default_factory=WeightSettings)
     overall: list[Regret] = field(default_factory=list)
     submitters: dict[str, Regret] = field(default_factory=dict)
+    _table: FloatArray | None = None  # scores by support class, until the next outcome
 
     def __post_init__(self) -> None:
         if not self.overall:
@@ -92,8 +94,9 @@ class ExpertWeights:
     def weights(self, support: npt.NDArray[np.int64], identity: npt.NDArray[np.object_]) -> FloatArray:
         """Return the weights of the experts for n jobs, shape (n, K)."""
         classes = support_class(support)
-        table = np.log(self.prior) - self.settings.rate * np.stack([regret.loss for regret in self.overall])
-        score = table[classes]
+        if self._table is None:
+            self._table = np.log(self.prior) - self.settings.rate * np.stack([regret.loss for regret in self.overall])
+        score = self._table[classes]
         for row, who in enumerate(identity):
             own = self.submitters.get(who)
             if own is not None:
@@ -119,6 +122,7 @@ class ExpertWeights:
             identity: shape (n,), submitters.
             ended_s: shape (n,), when the outcomes became known, ascending.
         """
+        self._table = None
         excess = np.clip(losses - losses.mean(axis=1, keepdims=True), -2.0, 2.0)
         classes = support_class(support)
         settings = self.settings
