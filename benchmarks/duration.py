@@ -118,7 +118,7 @@ def render(results: Path) -> str:
     ):
         lines += [f"### {title}", ""]
         lines += [
-            "| log | test jobs | ours | plain LightGBM | best not learned | last run | ours vs plain | ours vs best |"
+            "| log | test jobs | ours | plain LightGBM | best not learned | last run | vs plain | vs best |"
         ]
         lines += [
             "|---|---|---|---|---|---|---|---|",

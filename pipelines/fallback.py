@@ -18,18 +18,18 @@ _SETTINGS = DurationSettings(
 )
 _CARD = """# The fallback model
 
-Trained on a synthetic log of {jobs} jobs (seed {seed}); it knows nothing of your cluster. It answers only while
-no trained model can be loaded, and `/readyz` says so. Its intervals are those of the synthetic cluster: train
-your own with `predictor retrain`.
+Trained on a synthetic log of {jobs} jobs (seed {seed}); it knows nothing of your cluster.
+It answers only while no trained model can be loaded, and `/readyz` says so. Its intervals
+are those of the synthetic cluster: train your own with `predictor retrain`.
 """
 
 
 def make_fallback(directory: Path) -> BundleInfo:
     """Train and write the fallback bundle into an empty or new directory."""
     frame = generate(_SPEC).frame
-    model = train_duration(frame, cut_s=float(request_columns(frame).submitted_s.max()) + 1.0, settings=_SETTINGS)
+    end_s = float(request_columns(frame).submitted_s.max()) + 1.0
+    model = train_duration(frame, cut_s=end_s, settings=_SETTINGS)
     model.history = HistoryStore()  # users of the synthetic cluster are nobody's history
     card = _CARD.format(jobs=_SPEC.jobs, seed=_SPEC.random_state)
-    return write_bundle(
-        directory, model, version=FALLBACK_VERSION, card=card, metadata={"source": "synthetic", "jobs": _SPEC.jobs}
-    )
+    facts = {"source": "synthetic", "jobs": _SPEC.jobs}
+    return write_bundle(directory, model, version=FALLBACK_VERSION, card=card, metadata=facts)

@@ -1,7 +1,7 @@
 """Forecasts of job duration and resources, learned from the logs of a cluster.
 
 Importing this package sets ``OMP_WAIT_POLICY=passive`` unless it is set already: LightGBM's OpenMP
-threads otherwise spin on shared cores and can run sixty times slower (docs/PERFORMANCE notes).
+threads otherwise spin on shared cores and can run sixty times slower.
 """
 
 import os

@@ -127,6 +127,12 @@ class HistoryStore:
         """How many keys have a history."""
         return self._keys.count
 
+    def only_cluster(self) -> str | None:
+        """Return the cluster that all history is of; None where there are several, or none has a name."""
+        clusters = self._keys.clusters()
+        only = next(iter(clusters)) if len(clusters) == 1 else None
+        return only if isinstance(only, str) else None
+
     def sweep_log(self, frame: pd.DataFrame, *, until_s: float = np.inf) -> HistoryFeatures:
         """Play a whole log into an empty store and return what each job saw at its submission.
 

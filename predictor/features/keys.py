@@ -141,6 +141,10 @@ class KeyNumbers:
         ]
         return np.array(found, dtype=np.int64).reshape(len(requests), len(KEY_KINDS))
 
+    def clusters(self) -> frozenset[str | float | None]:
+        """Return the clusters that have a history; None stands for jobs that named none."""
+        return frozenset(key[0] for key in self._numbers[kind_index("site")])
+
     def export(self) -> list[list[list[str | float | None]]]:
         """Return all keys by kind in order of their numbers' first use, ready for JSON."""
         return [[[number, *key] for key, number in numbers.items()] for numbers in self._numbers]

@@ -95,7 +95,8 @@ class ExpertWeights:
         """Return the weights of the experts for n jobs, shape (n, K)."""
         classes = support_class(support)
         if self._table is None:
-            self._table = np.log(self.prior) - self.settings.rate * np.stack([regret.loss for regret in self.overall])
+            losses = np.stack([regret.loss for regret in self.overall])
+            self._table = np.log(self.prior) - self.settings.rate * losses
         score = self._table[classes]
         for row, who in enumerate(identity):
             own = self.submitters.get(who)

@@ -7,6 +7,7 @@ the backtest, fed by single events. Not thread-safe: the caller serialises.
 import math
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,7 +25,10 @@ MAX_REMEMBERED = 200_000  # forecasts kept until their outcomes come; the oldest
 
 
 class LiveForecaster:
-    """Forecasts from a bundle, with history, expert weights and calibration that go on learning."""
+    """Forecasts from a bundle, with history, expert weights and calibration that go on learning.
+
+    A job that names no cluster is taken to be of the one that the bundle's history is of, if it is one.
+    """
 
     def __init__(self, bundle: DurationBundle) -> None:
         self.info: BundleInfo = bundle.info
@@ -32,6 +36,7 @@ class LiveForecaster:
         self._online = bundle.model.online
         self._settings = bundle.model.settings
         self._history = bundle.history
+        self._cluster = bundle.history.only_cluster()
         self._builder = FeatureBuilder(self._experts.vocabulary)
         # forecasts made together, and the place of the job among them
         self._remembered: OrderedDict[JobKey, tuple[RawForecasts, int]] = OrderedDict()
@@ -45,6 +50,7 @@ class LiveForecaster:
         """Forecast jobs as if each were submitted now; jobs with an id are remembered for their outcome."""
         if not jobs:
             return []
+        jobs = [self._placed(job) for job in jobs]
         requests = columns_of_requests(jobs)
         features = self._builder.assemble(requests, self._history.read(requests))
         raw = self._online.consider(features, self._experts.predict(features))
@@ -78,20 +84,22 @@ class LiveForecaster:
 
     def submitted(self, job: JobRequest) -> None:
         """Enter a job as pending; without an id there is nothing to enter."""
+        job = self._placed(job)
         if job.job_id is not None:
             self._history.submit((job.cluster, job.job_id, job.attempt), columns_of_requests([job]))
 
     def started(self, *, cluster: str | None, job_id: str, attempt: int, at_s: float) -> bool:
         """Move a job to running; returns False when it is unknown or runs already."""
-        return self._history.start((cluster, job_id, attempt), at_s)
+        return self._history.start((self._cluster if cluster is None else cluster, job_id, attempt), at_s)
 
     def finished(self, outcome: Outcome) -> bool:
         """Learn how a job ended; returns False when nothing is known of it and no request is given."""
-        key: JobKey = (outcome.cluster, outcome.job_id, outcome.attempt)
+        cluster = self._cluster if outcome.cluster is None else outcome.cluster
+        key: JobKey = (cluster, outcome.job_id, outcome.attempt)
         if not self._history.knows(key):
             if outcome.request is None:
                 return False
-            self._history.submit(key, columns_of_requests([outcome.request]))
+            self._history.submit(key, columns_of_requests([self._placed(outcome.request)]))
         elapsed_s = outcome.duration_s
         if elapsed_s is not None:
             self._history.start(
@@ -111,6 +119,11 @@ class LiveForecaster:
                 np.array([outcome.ended_s]),
             )
         return True
+
+    def _placed(self, job: JobRequest) -> JobRequest:
+        return (
+            job if job.cluster is not None or self._cluster is None else replace(job, cluster=self._cluster)
+        )
 
     def _observes(self, state: JobState) -> bool:
         cancelled_ends = state is JobState.CANCELLED and self._settings.cancelled_ends_job

@@ -17,6 +17,7 @@ from predictor.contracts.job import JobState
 from predictor.data.sources.column_map import parse_column_map
 from predictor.features.history_kernel import READINGS
 from predictor.features.keys import KEY_KINDS
+from predictor.forecasting.duration import DurationSettings
 from serving.problems import catalogue
 from serving.schemas import Job, JobBatch, OutcomeEvent
 
@@ -118,7 +119,8 @@ def test_the_page_on_forecasts_says_what_every_state_teaches() -> None:
     text = (ROOT / "docs" / "reference" / "forecast.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([A-Z_]+)` \| (\w+)", text, re.MULTILINE))
     wanted = {state: "observed" if state.observes_duration else "censored" for state in JobState}
-    assert rows == {**wanted, JobState.PENDING: "nothing"}
+    assert DurationSettings().cancelled_ends_job
+    assert rows == {**wanted, JobState.CANCELLED: "observed", JobState.PENDING: "nothing"}
 
 
 def test_the_page_on_features_names_every_key_and_reading() -> None:

@@ -152,6 +152,14 @@ def test_an_outcome_changes_the_next_forecast_and_the_calibration(trained: Train
     assert abs(np.log(after.quantiles_s["q50"] / 300)) < abs(np.log(before.quantiles_s["q50"] / 300))
 
 
+def test_a_job_that_names_no_cluster_is_of_the_only_one_known(trained: Trained) -> None:
+    live = LiveForecaster(read_bundle(trained.directory))
+    job = request_of(trained.frame.iloc[-1], trained.cut_s)
+    named, bare = live.predict([job, dataclasses.replace(job, cluster=None)])
+    assert bare.quantiles_s == named.quantiles_s
+    assert live.predict([dataclasses.replace(job, cluster="elsewhere")])[0].support == 0
+
+
 def test_outcomes_of_jobs_never_announced_need_their_request(trained: Trained) -> None:
     live = LiveForecaster(read_bundle(trained.directory))
     assert not live.finished(Outcome(job_id="x", state=JobState.COMPLETED, submitted_s=0.0, ended_s=10.0))
