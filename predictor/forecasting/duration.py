@@ -26,7 +26,7 @@ _USER, _TEMPLATE = RECENT_KINDS.index("user"), RECENT_KINDS.index("template")
 EXPERTS: tuple[str, ...] = ("survival_forest", "quantile_boosting", "recent_runs")
 # support class x expert: before any outcome, the last runs deserve trust only where there are some
 PRIOR_WEIGHTS = np.array([[0.30, 0.65, 0.05], [0.27, 0.60, 0.13], [0.24, 0.59, 0.17], [0.22, 0.57, 0.21]])
-# momentary load of a key differs between weeks more than between jobs: the trees do better without it
+# momentary load of a key differs between weeks more than between jobs: Graham does better without it
 _LOAD_READINGS = frozenset(
     {"count_ended", "burst", "pending", "running", "since_end_log_s", "since_submit_log_s",
      "running_mean_elapsed_log_s", "running_oldest_elapsed_log_s"}
