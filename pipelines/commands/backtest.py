@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from rich.table import Table
 
 from pipelines.domain import Document
 from pipelines.duration_domain import report_document
+from pipelines.measured_backtest import MeasuredBacktest
 from pipelines.plots import report_figures
 from pipelines.reports import WindowReport, finite, read_report
 from pipelines.run_record import utc_text
@@ -41,6 +43,8 @@ of two, under the share that ran longer than forecast, q90 the share that
 ended by their q90, best near 90 %.
 """
 TARGETS = ("duration", "vram", "topology")
+# targets measured apart from the job log; each has splits of its own
+MEASURED: Mapping[str, MeasuredBacktest] = {}
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _COLUMNS = {  # score: head of its column, format
     "crps_log": ("crps_log", ".4f"), "mean_abs_log_ratio": ("mean|ln|", ".3f"),
@@ -74,13 +78,13 @@ def backtest(
     jobs that ended later still run.
     """
     refit_s = check_options(target, refit, json_out)
+    if target in MEASURED:
+        _measured(MEASURED[target], table, seed=seed, json_out=json_out, plots=plots)
+        return
     given_s = None if test_from is None else parse_day(test_from)
     frame = read_table(table)
     from_s = default_test_from(frame) if given_s is None else given_s
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
-        console=Console(stderr=True), transient=True,
-    ) as bar:  # fmt: skip
+    with _progress() as bar:
         task = bar.add_task("backtest", total=1.0)
         report = backtest_duration(
             frame, test_from_s=from_s, refit_s=refit_s, settings=DurationSettings(random_state=seed),
@@ -96,7 +100,34 @@ def backtest(
         plots.mkdir(parents=True, exist_ok=True)
         for name, figure in report_figures(parsed, OURS).items():
             figure.savefig(plots / name)
-    for path in (json_out, plots):
+    _tell_written(json_out, plots)
+
+
+def _measured(
+    run: MeasuredBacktest, path: Path, *, seed: int, json_out: Path | None, plots: Path | None
+) -> None:
+    if plots is not None:
+        plots.mkdir(parents=True, exist_ok=True)
+    with _progress() as bar:
+        task = bar.add_task("backtest", total=1.0)
+        document = run(
+            path, seed=seed, plots=plots, console=Console(),
+            tell=lambda step, share: bar.update(task, description=step, completed=share),
+        )  # fmt: skip
+    if json_out is not None:
+        _write_json(json_out, document)
+    _tell_written(json_out, plots)
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
+        console=Console(stderr=True), transient=True,
+    )  # fmt: skip
+
+
+def _tell_written(*paths: Path | None) -> None:
+    for path in paths:
         if path is not None:
             typer.echo(f"wrote {path}", err=True)
 
@@ -110,7 +141,7 @@ def check_options(target: str, refit: str, json_out: Path | None) -> float:
     faults = []
     if target not in TARGETS:
         faults.append(f"--target {target}: known is {', '.join(TARGETS)}")
-    elif target != "duration":
+    elif target != "duration" and target not in MEASURED:
         faults.append(f"--target {target} is not available in this version; use --target duration")
     refit_s = parse_span(refit)
     if refit_s is None:
