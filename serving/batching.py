@@ -26,7 +26,7 @@ class Batcher:
         most: jobs in one call; more are left for the next turn.
     """
 
-    def __init__(self, slot: ModelSlot, logger: FilteringBoundLogger, most: int) -> None:
+    def __init__(self, slot: ModelSlot[ServedModel], logger: FilteringBoundLogger, most: int) -> None:
         self._slot = slot
         self._logger = logger
         self._most = most

@@ -16,6 +16,7 @@ from serving.outcome_rows import FINISHED, SUBMITTED, JobKey, OutcomeRow, row_of
 from serving.ports import Clock
 from serving.problems import Fault, Problem, invalid_request, problem
 from serving.schemas import OutcomeEvent, Receipt
+from serving.served_model import ServedModel
 from serving.telemetry import Telemetry
 from serving.turns import give_way
 
@@ -71,8 +72,8 @@ class Ledger:
     """The one way for events to get in."""
 
     def __init__(
-        self, *, log: OutcomeLog, jobs: OpenJobs, slot: ModelSlot, accuracy: Accuracy, writing: asyncio.Lock,
-        clock: Clock, telemetry: Telemetry, logger: FilteringBoundLogger,
+        self, *, log: OutcomeLog, jobs: OpenJobs, slot: ModelSlot[ServedModel], accuracy: Accuracy,
+        writing: asyncio.Lock, clock: Clock, telemetry: Telemetry, logger: FilteringBoundLogger,
     ) -> None:  # fmt: skip
         self._log = log
         self._jobs = jobs

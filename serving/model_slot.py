@@ -12,16 +12,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
-from predictor.contracts.request import JobRequest
-from predictor.errors import BundleCorruptError, PredictorError
+from predictor.errors import PredictorError
 from serving.outcome_log import LogPosition, OutcomeLog
 from serving.outcome_rows import OutcomeRow
-from serving.ports import BundleLoader, BundleStore, Clock, Forecast
+from serving.ports import BundleFacts, BundleStore, Clock, Forecast
 from serving.problems import ProblemError, problem
-from serving.served_model import ServedModel
 from serving.telemetry import Telemetry
 
 
@@ -40,8 +39,32 @@ class Origin(StrEnum):
     NONE = "none"  # nothing usable at all
 
 
+class Served(Protocol):
+    """A loaded model that follows the outcome log."""
+
+    @property
+    def source(self) -> tuple[str, str] | None:
+        """Version and digest as the alias file records them, None for a fallback."""
+
+    @property
+    def info(self) -> BundleFacts:
+        """Identity of the bundle."""
+
+    def record(self, row: OutcomeRow, /) -> Forecast | None:
+        """Learn from one row; for a submission, return the forecast as it stood before."""
+
+    def replay(self, rows: Iterable[OutcomeRow], open_jobs: Iterable[OutcomeRow]) -> int:
+        """Learn what happened after the bundle was trained, and of jobs still open; return the count."""
+
+    def warm(self, now_s: float) -> None:
+        """Answer once, so that no caller waits for a compiler; raise where the answer is none."""
+
+
+S = TypeVar("S", bound=Served)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlotState:
+class SlotState(Generic[S]):
     """What answers, and why not the champion where it is not.
 
     Attributes:
@@ -50,7 +73,7 @@ class SlotState:
         replayed: rows of the outcome log that the model has learned from when it was put in place.
     """
 
-    model: ServedModel | None = None
+    model: S | None = None
     origin: Origin = Origin.NONE
     reason: str = "not started"
     replayed: int = 0
@@ -63,24 +86,31 @@ class SlotOptions:
     Attributes:
         aliases: tried in turn at the start; only the first is followed later.
         alias_file: a change of this file means that an alias may have moved.
-        fallback: directory of the bundle of last resort.
+        fallback: directory of the bundle of last resort, None = there is none.
         retry_s: seconds before a bundle that failed is tried again without a change of the alias file.
     """
 
     aliases: tuple[str, ...]
     alias_file: Path
-    fallback: Path
+    fallback: Path | None
     retry_s: float
 
 
-class ModelSlot:
-    """The model that answers; all methods belong to the event loop, loading to a thread."""
+class ModelSlot(Generic[S]):
+    """The model that answers; all methods belong to the event loop, loading to a thread.
+
+    Args:
+        load: reads and verifies a bundle; takes its directory and its source (version and digest).
+        target: which forecast the model makes, for log and metrics.
+    """
 
     def __init__(
-        self, *, store: BundleStore, load: BundleLoader, options: SlotOptions, log: OutcomeLog,
-        writing: asyncio.Lock, open_jobs: Callable[[], Iterable[OutcomeRow]], clock: Clock,
-        telemetry: Telemetry, logger: FilteringBoundLogger,
+        self, *, target: str, store: BundleStore, load: Callable[[Path, tuple[str, str] | None], S],
+        options: SlotOptions, log: OutcomeLog, writing: asyncio.Lock,
+        open_jobs: Callable[[], Iterable[OutcomeRow]], clock: Clock, telemetry: Telemetry,
+        logger: FilteringBoundLogger,
     ) -> None:  # fmt: skip
+        self.target = target
         self._store = store
         self._load = load
         self._options = options
@@ -93,10 +123,10 @@ class ModelSlot:
         self._missed: list[OutcomeRow] | None = None  # rows that came while a model was being loaded
         self._seen: tuple[int, int, int] | None = None
         self._tried_s = -math.inf
-        self.state = SlotState()
+        self.state: SlotState[S] = SlotState()
 
     @property
-    def model(self) -> ServedModel:
+    def model(self) -> S:
         """The model that answers.
 
         Raises:
@@ -179,6 +209,8 @@ class ModelSlot:
 
     async def _fall_back(self) -> None:
         reason = self.state.reason
+        if self._options.fallback is None:
+            return
         try:
             await self._exchange(self._options.fallback, None)
         except Exception as error:  # as above
@@ -207,25 +239,26 @@ class ModelSlot:
         source: tuple[str, str] | None,
         position: LogPosition,
         still_open: list[OutcomeRow],
-    ) -> tuple[ServedModel, int]:
-        model = ServedModel(self._load(directory, None if source is None else source[1]), source)
+    ) -> tuple[S, int]:
+        model = self._load(directory, source)
         rows = self._log.read(since_s=model.info.trained_until_s, until=position)
         replayed = model.replay(rows, still_open)
-        _warm(model, self._clock())
+        model.warm(self._clock())
         return model, replayed
 
-    def _enter(self, state: SlotState) -> None:
+    def _enter(self, state: SlotState[S]) -> None:
         """Take up a state, and tell the log and the metrics."""
         self.state = state
         if state.model is None:
             return
         info, clock = state.model.info, self._clock
         self._logger.info(
-            "model in service", version=info.version, digest=info.digest, origin=state.origin.value,
-            reason=state.reason, replayed=state.replayed,
+            "model in service", target=self.target, version=info.version, digest=info.digest,
+            origin=state.origin.value, reason=state.reason, replayed=state.replayed,
         )  # fmt: skip
         created_s = _epoch(info.created_at)
         self._telemetry.set_model(
+            self.target,
             {
                 "name": info.name, "version": info.version, "digest": info.digest,
                 "feature_spec": info.feature_spec, "origin": state.origin.value,
@@ -252,19 +285,6 @@ class ModelSlot:
 
 
 _RETRY = (("Retry-After", "5"),)
-
-
-def _warm(model: ServedModel, now_s: float) -> None:
-    """Forecast one job and two, so that no caller waits for caches or a compiler, and look at the answer."""
-    sample = JobRequest(submitted_s=now_s, user="warm-up", requested_gpus=1.0, walltime_s=3600.0)
-    model.predict([sample, sample])
-    values = list(model.predict([sample])[0].quantiles_s.values())
-    if (
-        not values
-        or not all(math.isfinite(value) and value > 0 for value in values)
-        or values != sorted(values)
-    ):
-        raise BundleCorruptError(f"the bundle's first forecast is no distribution: {values}")
 
 
 def _epoch(text: str) -> float:

@@ -1,8 +1,10 @@
 """This module is a loaded model in service: a forecaster, and the jobs that it has been told of."""
 
+import math
 from collections.abc import Iterable, Sequence
 
 from predictor.contracts.request import JobRequest
+from predictor.errors import BundleCorruptError
 from serving.outcome_rows import FINISHED, STARTED, SUBMITTED, JobKey, OutcomeRow
 from serving.ports import BundleFacts, Forecast, Forecaster
 
@@ -73,6 +75,22 @@ class ServedModel:
             self.record(row)
             count += 1
         return count
+
+    def warm(self, now_s: float) -> None:
+        """Forecast one job and two, so that no caller waits for caches or a compiler.
+
+        Raises:
+            BundleCorruptError: the answer is no distribution.
+        """
+        sample = JobRequest(submitted_s=now_s, user="warm-up", requested_gpus=1.0, walltime_s=3600.0)
+        self.predict([sample, sample])
+        values = list(self.predict([sample])[0].quantiles_s.values())
+        if (
+            not values
+            or not all(math.isfinite(value) and value > 0 for value in values)
+            or values != sorted(values)
+        ):
+            raise BundleCorruptError(f"the bundle's first forecast is no distribution: {values}")
 
     def _announce(self, row: OutcomeRow) -> None:
         if row.job not in self._told:

@@ -20,6 +20,7 @@ from serving.logs import build_logger
 from serving.model_slot import ModelSlot, SlotOptions
 from serving.outcome_log import LogAccount, OutcomeLog
 from serving.ports import BundleLoader, BundleStore, Clock, Forecaster
+from serving.served_model import ServedModel
 from serving.settings import Settings
 from serving.telemetry import Telemetry
 
@@ -30,7 +31,7 @@ class Services:
 
     settings: Settings
     store: BundleStore
-    slot: ModelSlot
+    slot: ModelSlot[ServedModel]
     ledger: Ledger
     log: OutcomeLog
     accuracy: Accuracy
@@ -87,7 +88,9 @@ def build_services(
         fallback=settings.fallback_directory(), retry_s=settings.retry_s,
     )  # fmt: skip
     slot = ModelSlot(
-        store=store, load=load, options=options, log=log, writing=writing, open_jobs=jobs.rows, clock=clock,
+        target="duration", store=store,
+        load=lambda path, source: ServedModel(load(path, None if source is None else source[1]), source),
+        options=options, log=log, writing=writing, open_jobs=jobs.rows, clock=clock,
         telemetry=telemetry, logger=logger,
     )  # fmt: skip
     ledger = Ledger(

@@ -53,20 +53,24 @@ class Telemetry:
         )
         self._model = Gauge(
             "predictor_model_info", "The model that answers; 1 for the one served.",
-            ("name", "version", "digest", "feature_spec", "origin"), registry=self.registry,
+            ("target", "name", "version", "digest", "feature_spec", "origin"), registry=self.registry,
         )  # fmt: skip
         self._age = Gauge(
-            "predictor_model_age_seconds", "Time since the bundle was made.", registry=self.registry
+            "predictor_model_age_seconds",
+            "Time since the bundle was made.",
+            ("target",),
+            registry=self.registry,
         )
         self._data_age = Gauge(
             "predictor_model_data_age_seconds", "Time since the latest job that the bundle was trained on.",
-            registry=self.registry,
+            ("target",), registry=self.registry,
         )  # fmt: skip
         self._loads = Counter(
             "predictor_model_loads", "Attempts to load a bundle.", ("result",), registry=self.registry
         )
         self._request_children: dict[tuple[str, str, int], Histogram] = {}
         self._forecast_children: dict[str, Counter] = {}
+        self._model_labels: dict[str, tuple[str, ...]] = {}
 
     def observe_request(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count one answered request."""
@@ -109,13 +113,19 @@ class Telemetry:
         self._judged.set(outcomes)
 
     def set_model(
-        self, labels: Mapping[str, str], age_s: Callable[[], float], data_age_s: Callable[[], float]
+        self,
+        target: str,
+        labels: Mapping[str, str],
+        age_s: Callable[[], float],
+        data_age_s: Callable[[], float],
     ) -> None:
-        """Name the model that answers from now on."""
-        self._model.clear()
-        self._model.labels(**labels).set(1)
-        self._age.set_function(age_s)
-        self._data_age.set_function(data_age_s)
+        """Name the model that answers for a target from now on."""
+        if target in self._model_labels:
+            self._model.remove(*self._model_labels[target])
+        self._model.labels(target=target, **labels).set(1)
+        self._model_labels[target] = (target, *labels.values())
+        self._age.labels(target).set_function(age_s)
+        self._data_age.labels(target).set_function(data_age_s)
 
     def count_load(self, result: str) -> None:
         """Count an attempt to load a bundle."""

@@ -47,8 +47,8 @@ class PredictionsEndpoint(JsonEndpoint):
     """
 
     def __init__(
-        self, *, slot: ModelSlot, accuracy: Accuracy, settings: Settings, clock: Clock, telemetry: Telemetry,
-        logger: FilteringBoundLogger,
+        self, *, slot: ModelSlot[ServedModel], accuracy: Accuracy, settings: Settings, clock: Clock,
+        telemetry: Telemetry, logger: FilteringBoundLogger,
     ) -> None:  # fmt: skip
         super().__init__(PATH, settings.max_body_bytes)
         self._slot = slot

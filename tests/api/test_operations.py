@@ -84,7 +84,10 @@ async def test_metrics_name_the_model_and_count_by_route_template(harness: Harne
         ("POST", "/v1/predictions", "200"), ("POST", "/v1/predictions", "422"), ("GET", "unmatched", "404"),
         ("GET", "/problems/{code}", "200"), ("other", "/livez", "405")}  # fmt: skip
     assert 'predictor_forecasts_total{fallback="no-history-of-this-user"} 1.0' in text
-    assert re.search(r'predictor_model_info\{digest="\w{64}",.*origin="champion",version="v1"\} 1.0', text)
+    assert re.search(
+        r'predictor_model_info\{digest="\w{64}",.*origin="champion",target="duration",version="v1"\} 1.0',
+        text,
+    )
     assert "predictor_model_age_seconds" in text
     assert '"ada"' not in text
     assert "481516" not in text
