@@ -1,0 +1,1 @@
+"""The live feed: what changed, pushed to whoever watches."""
