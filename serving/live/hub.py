@@ -76,6 +76,7 @@ class Hub:
         self._wake = asyncio.Event()
         self._frames: OrderedDict[tuple[int, int, frozenset[Topic]], bytes] = OrderedDict()
         self.sequence = 0
+        self.closed = False
         self.watchers = 0
         self.resyncs = 0
 
@@ -96,6 +97,11 @@ class Hub:
         self._ring.append(_Group(sequence, found))
         self.sequence = sequence
         self._ring_changed()
+
+    def close(self) -> None:
+        """Send all watchers home."""
+        self.closed = True
+        self._wake.set()
 
     def watch(self, topics: frozenset[Topic], after: int | None) -> "Watch":
         """Return a place in the ring: after a sequence that was seen before, or at the end."""
@@ -150,11 +156,11 @@ class Watch:
     def __exit__(self, *_: object) -> None:
         self._hub.watchers -= 1
 
-    async def next(self, heartbeat_s: float) -> Frame:
-        """Return the next frame; one without text after ``heartbeat_s`` in which nothing came."""
+    async def next(self, heartbeat_s: float) -> Frame | None:
+        """Return the next frame; one without text where nothing came in time, None after the end."""
         loop = asyncio.get_running_loop()
         until = loop.time() + heartbeat_s
-        while True:
+        while not self._hub.closed:
             frame = self._hub.frame(self.after, self.topics)
             if frame is not None:
                 self.after = frame.sequence
@@ -168,6 +174,7 @@ class Watch:
                     await self._hub.changed()
             except TimeoutError:
                 return Frame(sequence=self.after)
+        return None
 
 
 def _encode(groups: Sequence[_Group], topics: frozenset[Topic]) -> bytes:

@@ -19,7 +19,8 @@ def change(value: int, topic: Topic = Topic.QUEUE) -> Change:
     return Change.of(topic, "moved", {"value": value})
 
 
-def values(frame: Frame) -> list[int]:
+def values(frame: Frame | None) -> list[int]:
+    assert frame is not None
     return [item["data"]["value"] for item in json.loads(frame.text)]
 
 
@@ -29,6 +30,7 @@ async def test_a_watcher_gets_every_change_in_order() -> None:
         for number in range(1, 6):
             hub.publish(number, [change(number), change(number * 10)])
         frame = await watch.next(1.0)
+    assert frame is not None
     assert values(frame) == [1, 10, 2, 20, 3, 30, 4, 40, 5, 50]
     assert (frame.sequence, frame.resync, hub.watchers) == (5, False, 0)
 
@@ -61,6 +63,7 @@ async def test_one_that_fell_out_of_the_ring_must_fetch_the_state_anew() -> None
     for number in range(1, 6):
         hub.publish(number, [change(number)])
     frame = await watch.next(1.0)
+    assert frame is not None
     assert (frame.resync, frame.sequence, hub.resyncs) == (True, 5, 1)
     hub.publish(6, [change(6)])
     assert values(await watch.next(1.0)) == [6]
@@ -70,7 +73,16 @@ async def test_one_that_fell_out_of_the_ring_must_fetch_the_state_anew() -> None
 async def test_a_sequence_from_another_life_is_answered_with_a_resync(after: int) -> None:
     hub = Hub()
     hub.start(10)
-    assert (await hub.watch(ALL_TOPICS, after).next(1.0)).resync
+    frame = await hub.watch(ALL_TOPICS, after).next(1.0)
+    assert frame == Frame(sequence=10, resync=True)
+
+
+async def test_closing_sends_watchers_home() -> None:
+    hub = Hub()
+    waiting = asyncio.create_task(hub.watch(ALL_TOPICS, None).next(60.0))
+    await asyncio.sleep(0)
+    hub.close()
+    assert await waiting is None
 
 
 async def test_a_sleeping_watcher_is_woken() -> None:
