@@ -147,7 +147,7 @@ class MemoryBreakdown:
 
     def _floor(self) -> float:
         """Return the weights as sure as they are: nothing that was guessed may undercut them."""
-        ratio = math.prod(
+        ratio: float = math.prod(
             part.low_ratio for part in self.uncertain_parts if Component.WEIGHTS in part.components
         )
         return min(self.components.weights * ratio, self.peak_bytes)

@@ -126,7 +126,9 @@ def _attention(spec: TransformerSpec) -> int:
     h, a, d = spec.hidden, spec.heads, spec.head_width
     if spec.kv_latent:
         key, value = d + spec.rope_dim, spec.value_dim or d
-        query = (h * spec.q_latent + spec.q_latent + spec.q_latent * a * key) if spec.q_latent else h * a * key
+        query = (
+            (h * spec.q_latent + spec.q_latent + spec.q_latent * a * key) if spec.q_latent else h * a * key
+        )
         down = h * (spec.kv_latent + spec.rope_dim) + spec.kv_latent
         return query + down + spec.kv_latent * a * (d + value) + a * value * h
     keys = spec.kv_heads * d

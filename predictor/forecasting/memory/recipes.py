@@ -2,7 +2,14 @@
 
 from dataclasses import dataclass
 
-from predictor.contracts.workload import Method, Optimizer, OptimizerKernel, Recipe, TrainingSpec, WeightFormat
+from predictor.contracts.workload import (
+    Method,
+    Optimizer,
+    OptimizerKernel,
+    Recipe,
+    TrainingSpec,
+    WeightFormat,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
