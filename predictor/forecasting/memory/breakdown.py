@@ -138,12 +138,12 @@ class MemoryBreakdown:
     @property
     def low_bytes(self) -> float:
         """Lower end of the range that the guesses leave for the peak."""
-        return max(self._spread("low_ratio"), self._floor())
+        return max(self._spread(low=True), self._floor())
 
     @property
     def high_bytes(self) -> float:
         """Upper end of the range that the guesses leave for the peak."""
-        return self._spread("high_ratio")
+        return self._spread(low=False)
 
     def _floor(self) -> float:
         """Return the weights as sure as they are: nothing that was guessed may undercut them."""
@@ -152,11 +152,11 @@ class MemoryBreakdown:
         )
         return min(self.components.weights * ratio, self.peak_bytes)
 
-    def _spread(self, side: str) -> float:
+    def _spread(self, *, low: bool) -> float:
         """Move each guess to its end alone; independent guesses add up in squares."""
         peak = self.peak_bytes
         moves = [
-            _peak_with(self.phases, part.components, getattr(part, side)) - peak
+            _peak_with(self.phases, part.components, part.low_ratio if low else part.high_ratio) - peak
             for part in self.uncertain_parts
         ]
         return peak + math.copysign(math.sqrt(sum(move * move for move in moves)), sum(moves))
@@ -164,6 +164,7 @@ class MemoryBreakdown:
 
 def _peak_with(phases: Sequence[Phase], components: Sequence[Component], ratio: float) -> float:
     return max(
-        phase.parts.total_bytes + (ratio - 1.0) * sum(getattr(phase.parts, name) for name in components)
+        phase.parts.total_bytes
+        + (ratio - 1.0) * sum(float(getattr(phase.parts, name)) for name in components)
         for phase in phases
     )
