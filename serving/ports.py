@@ -48,6 +48,10 @@ class Forecast(Protocol):
         """Seconds by quantile name (q05 ... q95)."""
 
     @property
+    def level_quantiles_s(self) -> tuple[float, ...]:
+        """Seconds at the levels of ``predictor.contracts.forecast.LEVELS``."""
+
+    @property
     def mean_s(self) -> float:
         """Expected duration."""
 

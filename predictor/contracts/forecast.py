@@ -200,6 +200,11 @@ class JobForecast:
     provenance: Provenance
     distribution: DurationForecasts
 
+    @property
+    def level_quantiles_s(self) -> tuple[float, ...]:
+        """All quantiles in seconds, at LEVELS."""
+        return tuple(self.distribution.quantiles_s[0].tolist())
+
     def survival(self, age_s: float) -> float:
         """Return P(duration > age)."""
         return self.survival_at((age_s,))[0]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from predictor.contracts.forecast import Provenance
+from predictor.contracts.forecast import LEVELS, Provenance
 from predictor.contracts.outcome import Outcome
 from predictor.contracts.request import JobRequest
 from predictor.errors import ArgumentError, BundleCorruptError, BundleMissingError
@@ -31,6 +31,10 @@ class FakeForecast:
     @property
     def quantiles_s(self) -> dict[str, float]:
         return {name: share * self.walltime_s for name, share in SHARES.items()}
+
+    @property
+    def level_quantiles_s(self) -> tuple[float, ...]:
+        return tuple(0.9 * level * self.walltime_s for level in LEVELS)
 
     @property
     def mean_s(self) -> float:
