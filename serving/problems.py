@@ -57,6 +57,19 @@ _KINDS = (
         "count the attempts of a requeued job.",
     ),
     ProblemKind(
+        code="job-conflict", status=409, title="The job is not in a state that allows this",
+        explanation="A job_id names one job while it waits or runs; an event must fit the state of its job. "
+        "Repeat a request that may have got lost with its Idempotency-Key.",
+    ),
+    ProblemKind(
+        code="idempotency-conflict", status=409, title="The Idempotency-Key was used for another request",
+        explanation="A key stands for one request, its body included. Use a new key for a new request.",
+    ),
+    ProblemKind(
+        code="version-conflict", status=412, title="It has changed meanwhile",
+        explanation="If-Match names an older version. Read the present one, and decide anew.",
+    ),
+    ProblemKind(
         code="body-too-large", status=413, title="The body is too large",
         explanation="Send fewer jobs per request, or raise PREDICTOR_MAX_BODY_BYTES.",
     ),
@@ -73,8 +86,30 @@ _KINDS = (
         explanation="Split the batch, or raise PREDICTOR_MAX_JOBS.",
     ),
     ProblemKind(
+        code="job-refused", status=422, title="The job can never run as it was asked for",
+        explanation="The errors say what no pool of this cluster, or no rule of its policy, allows.",
+    ),
+    ProblemKind(
+        code="queue-full", status=429, title="Too many jobs wait",
+        explanation="Submit again when there is room; PREDICTOR_MAX_WAITING sets the bound.",
+    ),
+    ProblemKind(
         code="internal-error", status=500, title="The service failed",
         explanation="A fault of ours. The log has the details under the request_id of the answer.",
+    ),
+    ProblemKind(
+        code="no-queue", status=503, title="This service keeps no queue",
+        explanation="Start it with a cluster (--cluster FILE or PREDICTOR_CLUSTER) to let it schedule.",
+    ),
+    ProblemKind(
+        code="not-the-writer", status=503, title="Another instance writes, or this one is being restored",
+        explanation="Send the request again in a moment, or to the instance that leads; /readyz says which "
+        "role this one has. With an Idempotency-Key a repetition is safe.",
+    ),
+    ProblemKind(
+        code="store-unavailable", status=503, title="The change could not be made durable",
+        explanation="The event log cannot be written or read. Nothing is acknowledged that is not on disk; "
+        "send it again with the same Idempotency-Key.",
     ),
     ProblemKind(
         code="no-model", status=503, title="No model is loaded",
