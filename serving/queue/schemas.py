@@ -2,10 +2,9 @@
 
 from typing import Annotated, Literal
 
-import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Struct
 
-from serving.schemas import Identifier, ModelIdentity, Moment, Number, RequestFields, Text
+from serving.schemas import FailedItem, Identifier, ModelIdentity, Moment, Number, RequestFields, Text
 
 Probability = Annotated[float, Meta(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Meta(gt=0, le=1e10)]
@@ -41,12 +40,6 @@ class SubmissionBatch(Struct, kw_only=True, forbid_unknown_fields=True):
     """Several jobs in one request, taken up at one moment."""
 
     jobs: list[Submission]
-
-
-class SubmissionEnvelope(Struct, kw_only=True):
-    """The undecoded twin of SubmissionBatch: tells a batch from one job."""
-
-    jobs: list[Raw] | msgspec.UnsetType = msgspec.UNSET
 
 
 class JobOutcome(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -150,3 +143,29 @@ class SubmissionReceipt(Struct, kw_only=True, frozen=True):
     forecast: ForecastView | None = None
     decisions: list[DecisionView] = []
     reason: ReasonView | None = None
+
+
+SubmissionItem = SubmissionReceipt | FailedItem
+
+
+class SubmissionReceipts(Struct, kw_only=True, frozen=True):
+    """Receipts in the order of the jobs; ``failed`` counts the items whose status is not 200."""
+
+    jobs: list[SubmissionItem]
+    failed: int
+
+
+class ChangeReceipt(Struct, kw_only=True, frozen=True):
+    """Proof that a change is on disk, and what it led to."""
+
+    sequence: int
+    decisions: list[DecisionView] = []
+
+
+class SnapshotDocument(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The whole state of the queue after event ``sequence``; ``form`` names the encoding of ``state``."""
+
+    form: str
+    sequence: int
+    at_s: float
+    state: dict[str, object]

@@ -1,0 +1,352 @@
+"""This module changes the queue: submissions, outcomes, edits, cancellations and nodes, each one step."""
+
+import math
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from predictor.contracts.decisions import Decision, Refused
+from predictor.contracts.events import (
+    Event,
+    JobCancelled,
+    JobChanged,
+    JobFinished,
+    JobProgressed,
+    JobStarted,
+    JobSubmitted,
+    NodesChanged,
+)
+from predictor.contracts.request import JobRequest
+from serving.engine.changes import decision_kind, decision_view, reason_view
+from serving.engine.engine import Applied, Engine
+from serving.ports import Forecast
+from serving.problems import Fault, Problem, ProblemError, invalid_request, problem
+from serving.queue.once import Once
+from serving.queue.operation import Call, Reply
+from serving.queue.schemas import (
+    ChangeReceipt,
+    ClassChange,
+    ForecastView,
+    JobOutcome,
+    JobReceipt,
+    NodeChanges,
+    Submission,
+    SubmissionBatch,
+    SubmissionItem,
+    SubmissionReceipt,
+    SubmissionReceipts,
+)
+from serving.queue.submissions import event_of, request_of, submission_faults
+from serving.schemas import FailedItem, ModelIdentity, OutcomeEvent, as_epoch_s
+
+
+class Forecasts(Protocol):
+    """Forecasts submissions on the way in."""
+
+    async def forecast(
+        self, requests: Sequence[JobRequest]
+    ) -> Sequence[tuple[Forecast | None, ModelIdentity | None, float | None]]:
+        """Return duration forecast, its model, and the bound of memory (MiB) of each; None = not known."""
+
+
+class Outcomes(Protocol):
+    """Tells models and retraining what happened."""
+
+    async def tell(self, events: Sequence[OutcomeEvent]) -> None:
+        """Record events of jobs of the queue for learning."""
+
+
+class QueueCommands:
+    """The operations that change the queue.
+
+    Args:
+        most_jobs: most jobs in one batch.
+        most_waiting: more jobs than this are not taken in.
+    """
+
+    def __init__(
+        self, *, engine: Engine, once: Once, forecasts: Forecasts, outcomes: Outcomes, most_jobs: int,
+        most_waiting: int,
+    ) -> None:  # fmt: skip
+        self._engine = engine
+        self._once = once
+        self._forecasts = forecasts
+        self._outcomes = outcomes
+        self._most_jobs = most_jobs
+        self._most_waiting = most_waiting
+
+    async def submit(self, call: Call) -> Reply:
+        """Take up one job or a batch."""
+        self._engine.require_lead()
+        body = call.body
+        if isinstance(body, SubmissionBatch):
+            if len(body.jobs) > self._most_jobs:
+                detail = f"the batch holds {len(body.jobs)} jobs; at most {self._most_jobs} are taken at once"
+                raise ProblemError(problem("too-many-jobs", detail))
+            return await self._once.run(call, lambda: self._submit_batch(call, body.jobs))
+        assert isinstance(body, Submission)  # noqa: S101  (as the operation declares)
+        return await self._once.run(call, lambda: self._submit_one(call, body))
+
+    async def _submit_one(self, call: Call, job: Submission) -> Reply:
+        batch = await self._take([job], call, one=True)
+        item = batch.jobs[0]
+        if isinstance(item, FailedItem):
+            raise ProblemError(_as_problem(item))
+        return Reply(body=item)
+
+    async def _submit_batch(self, call: Call, jobs: Sequence[Submission]) -> Reply:
+        return Reply(body=await self._take(jobs, call, one=False))
+
+    async def _take(self, jobs: Sequence[Submission], call: Call, *, one: bool) -> SubmissionReceipts:
+        prefix = "" if one else "/jobs/{}"
+        found: dict[int, Problem] = {}
+        taken: dict[str, int] = {}
+        for place, job in enumerate(jobs):
+            refusal = self._refusal(job, prefix.format(place), taken)
+            if refusal is not None:
+                found[place] = refusal
+            else:
+                taken[str(job.job_id)] = place
+        good = [place for place in range(len(jobs)) if place not in found]
+        now_s = self._engine.now_s()
+        known = await self._forecasts.forecast([request_of(jobs[place], now_s) for place in good])
+        for place in good:  # while forecasts were made, others may have submitted the same
+            if self._engine.coordinator.knows(str(jobs[place].job_id)):
+                found[place] = _duplicate(jobs[place])
+        kept = [(place, answer) for place, answer in zip(good, known, strict=True) if place not in found]
+        now_s = self._engine.now_s()
+        events = [
+            event_of(jobs[place], forecast, now_s=now_s, vram_mib=vram_mib)
+            for place, (forecast, _, vram_mib) in kept
+        ]
+        views = {
+            place: _forecast_view(jobs[place], event, model)
+            for (place, (_, model, _)), event in zip(kept, events, strict=True)
+        }
+
+        def receipts(applied: Applied) -> SubmissionReceipts:
+            return self._receipts(jobs, found, views, applied)
+
+        if not events:
+            return receipts(Applied(sequence=self._engine.sequence, now_s=now_s, decisions=()))
+        record = self._once.beside(
+            call, lambda applied: _single(receipts(applied)) if one else receipts(applied)
+        )
+        applied = await self._engine.apply(events, record)
+        answer = receipts(applied)
+        await self._outcomes.tell([_announcement(jobs[place], now_s) for place in views])
+        return answer
+
+    def _refusal(self, job: Submission, prefix: str, taken: dict[str, int]) -> Problem | None:
+        faults = [fault.below(prefix) for fault in submission_faults(job)]
+        if faults:
+            return invalid_request(faults)
+        if str(job.job_id) in taken or self._engine.coordinator.knows(str(job.job_id)):
+            return _duplicate(job)
+        if self._engine.coordinator.waiting + len(taken) >= self._most_waiting:
+            detail = f"{self._most_waiting} jobs wait already; submit again when there is room"
+            return problem("queue-full", detail, headers=(("Retry-After", "60"),))
+        return None
+
+    def _receipts(
+        self, jobs: Sequence[Submission], found: dict[int, Problem], views: dict[int, ForecastView | None],
+        applied: Applied,
+    ) -> SubmissionReceipts:  # fmt: skip
+        of_job: dict[str, list[Decision]] = {}
+        for decision in applied.decisions:
+            of_job.setdefault(decision.job_id, []).append(decision)
+        items: list[SubmissionItem] = []
+        for place, job in enumerate(jobs):
+            job_id = str(job.job_id)
+            own = of_job.get(job_id, [])
+            refused = next((one for one in own if isinstance(one, Refused)), None)
+            refusal = found.get(place) or (None if refused is None else _refused(refused, place, len(jobs)))
+            if refusal is not None:
+                items.append(FailedItem(status=refusal.status, job_id=job_id, problem=refusal.view()))
+                continue
+            items.append(SubmissionReceipt(
+                job_id=job_id, sequence=applied.sequence,
+                state=self._engine.coordinator.knows(job_id) or "waiting", forecast=views[place],
+                decisions=[decision_view(one) for one in own],
+            ))  # fmt: skip
+        failed = sum(isinstance(item, FailedItem) for item in items)
+        return SubmissionReceipts(jobs=items, failed=failed)
+
+    async def cancel(self, call: Call) -> Reply:
+        """Withdraw a job."""
+        job_id = self._known(call)
+        return await self._once.run(
+            call, lambda: self._one(call, job_id, JobCancelled(now_s=self._engine.now_s(), job_id=job_id))
+        )
+
+    async def change(self, call: Call) -> Reply:
+        """Edit a waiting job."""
+        job_id = self._known(call)
+        body = call.body
+        assert isinstance(body, ClassChange)  # noqa: S101
+        if body.workload_class is None and body.deadline_at is None:
+            raise ProblemError(invalid_request([
+                Fault(pointer="", code="missing", detail="give workload_class or deadline_at")
+            ]))  # fmt: skip
+        deadline_s = None if body.deadline_at is None else as_epoch_s(body.deadline_at)
+        event = JobChanged(
+            now_s=self._engine.now_s(), job_id=job_id, workload_class=body.workload_class,
+            deadline_s=deadline_s,
+        )  # fmt: skip
+        return await self._once.run(call, lambda: self._one(call, job_id, event))
+
+    async def outcome(self, call: Call) -> Reply:
+        """Take up what happened to a job."""
+        job_id = self._known(call)
+        body = call.body
+        assert isinstance(body, JobOutcome)  # noqa: S101
+        return await self._once.run(call, lambda: self._outcome(call, job_id, body))
+
+    async def _outcome(self, call: Call, job_id: str, body: JobOutcome) -> Reply:
+        job = self._engine.coordinator.job(job_id)
+        now_s = self._engine.now_s()
+        event: Event
+        if body.event == "started":
+            event = JobStarted(now_s=now_s, job_id=job_id)
+        elif body.event == "progress":
+            event = JobProgressed(now_s=now_s, job_id=job_id)
+        else:
+            event = JobFinished(now_s=now_s, job_id=job_id, outcome=(body.state or "COMPLETED").lower())
+        reply = await self._one(call, job_id, event)
+        if body.event != "progress":
+            at_s = now_s if body.at is None else as_epoch_s(body.at)
+            at_s = min(at_s, now_s)
+            await self._outcomes.tell([_outcome_event(job_id, body, at_s, job.submitted_s, job.started_s)])
+        return reply
+
+    async def nodes(self, call: Call) -> Reply:
+        """Change what nodes and pools offer."""
+        body = call.body
+        assert isinstance(body, NodeChanges)  # noqa: S101
+        return await self._once.run(call, lambda: self._nodes(call, body))
+
+    async def _nodes(self, call: Call, body: NodeChanges) -> Reply:
+        pools = {pool.pool: pool for pool in self._engine.coordinator.capacity(now_s=self._engine.now_s())}
+        faults = []
+        for place, node in enumerate(body.nodes):
+            pool = pools.get(node.pool)
+            if pool is None:
+                detail = f"there is no pool '{node.pool[:60]}'; known are {', '.join(pools)}"
+                faults.append(Fault(pointer=f"/nodes/{place}/pool", code="unknown-pool", detail=detail))
+            elif (node.node is None) == bool(pool.nodes):
+                detail = f"pool '{node.pool[:60]}' " + (
+                    "has nodes: name one by its index" if pool.nodes else "has no nodes"
+                )
+                faults.append(Fault(pointer=f"/nodes/{place}/node", code="invalid", detail=detail))
+            elif node.node is not None and node.node >= len(pool.nodes):
+                detail = f"node {node.node} does not exist; pool '{node.pool[:60]}' has {len(pool.nodes)}"
+                faults.append(Fault(pointer=f"/nodes/{place}/node", code="out-of-range", detail=detail))
+        if faults:
+            raise ProblemError(invalid_request(faults))
+        now_s = self._engine.now_s()
+        events: list[Event] = []
+        for node in body.nodes:
+            pool = pools[node.pool]
+            full = pool.full_total if node.node is None else pool.nodes[node.node].full
+            units = (full if node.capacity is None else node.capacity) if node.state == "up" else 0
+            if node.node is None:
+                events.append(NodesChanged(now_s=now_s, pool=node.pool, total=units))
+            else:
+                events.append(NodesChanged(now_s=now_s, pool=node.pool, node_units={node.node: units}))
+
+        def receipt(applied: Applied) -> ChangeReceipt:
+            views = [decision_view(decision) for decision in applied.decisions]
+            return ChangeReceipt(sequence=applied.sequence, decisions=views[:1000])
+
+        applied = await self._engine.apply(events, self._once.beside(call, receipt))
+        return Reply(body=receipt(applied))
+
+    async def _one(self, call: Call, job_id: str, event: Event) -> Reply:
+        def receipt(applied: Applied) -> JobReceipt:
+            views = [decision_view(decision) for decision in applied.decisions]
+            state = self._engine.coordinator.knows(job_id) or "ended"
+            return JobReceipt(job_id=job_id, sequence=applied.sequence, state=state, decisions=views[:1000])
+
+        applied = await self._engine.apply((event,), self._once.beside(call, receipt))
+        for decision in applied.decisions:
+            if isinstance(decision, Refused) and decision.job_id == job_id:
+                raise ProblemError(_conflict(decision))
+        return Reply(body=receipt(applied))
+
+    def _known(self, call: Call) -> str:
+        job_id = call.path["job_id"]
+        self._engine.require_lead()
+        if not self._engine.coordinator.knows(job_id):
+            raise ProblemError(problem("not-found", f"no job '{job_id[:100]}' waits or runs"))
+        return job_id
+
+
+def _single(receipts: SubmissionReceipts) -> SubmissionReceipt | FailedItem:
+    return receipts.jobs[0]
+
+
+def _forecast_view(job: Submission, event: JobSubmitted, model: ModelIdentity | None) -> ForecastView | None:
+    if event.quantiles_s is None:
+        return None
+    own = job.forecast is not None and (job.forecast.quantiles_s or job.forecast.duration_s)
+    names = ("q05", "q10", "q25", "q50", "q75", "q90", "q95")
+    at = (2, 3, 6, 11, 16, 19, 20)  # their places among LEVELS
+    return ForecastView(
+        source="caller" if own else "model", model=None if own else model,
+        quantiles_s={name: event.quantiles_s[place] for name, place in zip(names, at, strict=True)},
+    )  # fmt: skip
+
+
+def _announcement(job: Submission, now_s: float) -> OutcomeEvent:
+    return OutcomeEvent(
+        event="submitted", job_id=job.job_id, submitted_at=now_s, cluster=job.cluster, user=job.user,
+        account=job.account, queue=job.queue, qos=job.qos, gpu_type=job.gpu_type, job_name=job.job_name,
+        requested_gpus=job.requested_gpus, requested_nodes=job.requested_nodes,
+        requested_cpus=job.requested_cpus, requested_memory_mib=job.requested_memory_mib,
+        walltime_s=job.walltime_s, array_job_id=job.array_job_id, array_task_index=job.array_task_index,
+        dependency=job.dependency,
+    )  # fmt: skip
+
+
+def _outcome_event(
+    job_id: str, body: JobOutcome, at_s: float, submitted_s: float, started_s: float
+) -> OutcomeEvent:
+    began: datetime | float | None = None if math.isnan(started_s) else min(started_s, at_s)
+    if body.event == "started":
+        return OutcomeEvent(event="started", job_id=job_id, submitted_at=submitted_s, started_at=at_s)
+    return OutcomeEvent(
+        event="finished", job_id=job_id, submitted_at=submitted_s, started_at=began, ended_at=at_s,
+        state=body.state or "COMPLETED", exit_code=body.exit_code, peak_vram_mib=body.peak_vram_mib,
+        peak_host_memory_mib=body.peak_host_memory_mib,
+    )  # fmt: skip
+
+
+def _duplicate(job: Submission) -> Problem:
+    detail = (
+        f"job '{str(job.job_id)[:100]}' is in the queue already; a repeated request needs an Idempotency-Key"
+    )
+    return problem("job-conflict", detail)
+
+
+def _refused(decision: Refused, place: int, count: int) -> Problem:
+    pointer = "" if count == 1 else f"/jobs/{place}"
+    faults = [
+        Fault(pointer=pointer, code=reason_view(reason).code, detail=reason_view(reason).sentence)
+        for reason in decision.reasons
+    ]
+    return problem("job-refused", faults[0].detail if faults else "", faults=faults)
+
+
+def _conflict(decision: Refused) -> Problem:
+    faults = [
+        Fault(pointer="", code=reason_view(reason).code, detail=reason_view(reason).sentence)
+        for reason in decision.reasons
+    ]
+    return problem("job-conflict", faults[0].detail if faults else decision_kind(decision), faults=faults)
+
+
+def _as_problem(item: FailedItem) -> Problem:
+    view = item.problem
+    faults = [Fault(pointer=one.pointer, code=one.code, detail=one.detail) for one in view.errors]
+    headers = (("Retry-After", "60"),) if view.code == "queue-full" else ()
+    return problem(view.code, view.detail, faults=faults, headers=headers)

@@ -1,0 +1,103 @@
+"""This module answers with alerts and the audit trail, and hands whole states out and in."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from predictor.errors import InputError
+from predictor.monitoring.board import AlertBoard
+from predictor.scheduling.coordinator import Coordinator
+from serving.engine.engine import FORM, Applied, Engine
+from serving.problems import Fault, ProblemError, invalid_request, problem
+from serving.queue.once import Once
+from serving.queue.operation import Call, Reply
+from serving.queue.schemas import ChangeReceipt, SnapshotDocument
+from serving.queue.view_schemas import AlertsView, AlertView, AuditItem, AuditPage
+from serving.store.errors import StoreError
+from serving.store.event_log import AuditEntry
+
+
+class QueueExchange:
+    """Alerts, audit and snapshots.
+
+    Args:
+        audits: returns the latest entries of the audit trail, newest first.
+    """
+
+    def __init__(
+        self, *, engine: Engine, once: Once, board: AlertBoard,
+        audits: Callable[[int], Sequence[AuditEntry]],
+    ) -> None:  # fmt: skip
+        self._engine = engine
+        self._once = once
+        self._board = board
+        self._audits = audits
+
+    async def alerts(self, call: Call) -> Reply:
+        """Return the alerts that stand."""
+        del call
+        alerts = [
+            AlertView(
+                key=one.alert.key, code=one.alert.code.value, severity=one.alert.severity.value,
+                subject=one.alert.subject, sentence=one.alert.sentence, fix=one.alert.fix,
+                numbers=dict(one.alert.numbers), retrain=one.alert.retrain, since_s=one.since_s,
+            )
+            for one in self._board.standing()
+        ]  # fmt: skip
+        return Reply(body=AlertsView(at_s=self._engine.now_s(), alerts=alerts))
+
+    async def audit(self, call: Call) -> Reply:
+        """Return the latest changes."""
+        try:
+            entries = await asyncio.to_thread(self._audits, call.number("limit"))
+        except StoreError as error:
+            raise ProblemError(problem("store-unavailable", str(error))) from error
+        items = [
+            AuditItem(
+                moment_s=entry.moment_s, actor=entry.actor, action=entry.action, target=entry.target,
+                detail=msgspec.json.decode(entry.detail), request_id=entry.request_id,
+            )
+            for entry in entries
+        ]  # fmt: skip
+        return Reply(body=AuditPage(items=items))
+
+    async def export(self, call: Call) -> Reply:
+        """Return the whole state."""
+        del call
+        return Reply(body=SnapshotDocument(
+            form=FORM, sequence=self._engine.sequence, at_s=self._engine.now_s(),
+            state=self._engine.coordinator.snapshot(),
+        ))  # fmt: skip
+
+    async def restore(self, call: Call) -> Reply:
+        """Take over a state."""
+        self._engine.require_lead()
+        document = call.body
+        assert isinstance(document, SnapshotDocument)  # noqa: S101  (as the operation declares)
+        return await self._once.run(call, lambda: self._restore(call, document))
+
+    async def _restore(self, call: Call, document: SnapshotDocument) -> Reply:
+        if self._engine.coordinator.waiting or self._engine.coordinator.running:
+            detail = "jobs wait or run here; a snapshot is taken over by an empty queue only"
+            raise ProblemError(problem("job-conflict", detail))
+        if document.form != FORM:
+            detail = f"the snapshot has the form '{document.form[:40]}'; this service reads '{FORM}'"
+            raise ProblemError(invalid_request([Fault(pointer="/form", code="invalid", detail=detail)]))
+        try:
+            coordinator = Coordinator.restore(document.state)
+        except (InputError, LookupError, TypeError, ValueError) as error:
+            detail = f"the state cannot be read: {str(error)[:300]}"
+            fault = Fault(pointer="/state", code="invalid", detail=detail)
+            raise ProblemError(invalid_request([fault])) from error
+        audit = AuditEntry(
+            moment_s=self._engine.now_s(), actor=call.actor, action="snapshot.import", target="queue",
+            detail=msgspec.json.encode({"sequence": document.sequence, "at_s": document.at_s}).decode(),
+            request_id=call.request_id,
+        )  # fmt: skip
+
+        def receipt(applied: Applied) -> ChangeReceipt:
+            return ChangeReceipt(sequence=applied.sequence)
+
+        applied = await self._engine.replace(coordinator, self._once.beside(call, receipt, audits=(audit,)))
+        return Reply(body=receipt(applied))

@@ -1,0 +1,97 @@
+"""This module tries changes without making them: on the same Coordinator, rolled back at the end."""
+
+from predictor.contracts.events import Event, JobChanged, NodesChanged, PolicyChanged
+from serving.engine.changes import decision_view
+from serving.engine.engine import Engine
+from serving.problems import Fault, ProblemError, invalid_request, problem
+from serving.queue.commands import Forecasts
+from serving.queue.operation import Call, Reply
+from serving.queue.policies import changed_policy, plain
+from serving.queue.schemas import PolicyUpdate, WhatIf
+from serving.queue.submissions import event_of, request_of, submission_faults
+from serving.queue.view_schemas import Move, WhatIfView
+from serving.queue.views import queue_items
+from serving.schemas import as_epoch_s
+
+_COMPARED = 500  # places from the head of the queue that are compared
+
+
+class QueueTrials:
+    """The operation ``what-if``."""
+
+    def __init__(self, engine: Engine, forecasts: Forecasts) -> None:
+        self._engine = engine
+        self._forecasts = forecasts
+
+    async def what_if(self, call: Call) -> Reply:
+        """Return what a change would do."""
+        body = call.body
+        assert isinstance(body, WhatIf)  # noqa: S101  (as the operation declares)
+        faults = [
+            fault.below(f"/jobs/{place}")
+            for place, job in enumerate(body.jobs)
+            for fault in submission_faults(job)
+        ]
+        if faults:
+            raise ProblemError(invalid_request(faults))
+        now_s = self._engine.now_s()
+        known = await self._forecasts.forecast([request_of(job, now_s) for job in body.jobs])
+        now_s = self._engine.now_s()
+        events: list[Event] = self._edits(body, now_s)
+        events += [
+            event_of(job, forecast, now_s=now_s, vram_mib=vram_mib)
+            for job, (forecast, _, vram_mib) in zip(body.jobs, known, strict=True)
+        ]
+        if not events:
+            detail = "give at least one of jobs, patch, nodes, or job_id with change"
+            raise ProblemError(invalid_request([Fault(pointer="", code="missing", detail=detail)]))
+        coordinator = self._engine.coordinator
+        before = _places([row.job_id for row in coordinator.queue_page(0, _COMPARED, now_s=now_s).rows])
+        with coordinator.trial() as trial:
+            decisions = trial.apply_all(events)
+            page = trial.queue_page(0, _COMPARED, now_s=now_s)
+            after = _places([row.job_id for row in page.rows])
+            items = queue_items(page.rows[: body.limit], 0, now_s, {})
+        moved = [
+            Move(job_id=job_id, before=before.get(job_id), after=after.get(job_id))
+            for job_id in dict.fromkeys((*after, *before))
+            if before.get(job_id) != after.get(job_id)
+        ]
+        view = WhatIfView(
+            at_s=now_s, decisions=[decision_view(one) for one in decisions[:1000]], moved=moved, queue=items
+        )
+        return Reply(body=view)
+
+    def _edits(self, body: WhatIf, now_s: float) -> list[Event]:
+        events: list[Event] = []
+        if body.patch is not None:
+            policy = changed_policy(self._engine.coordinator.policy, PolicyUpdate(patch=body.patch))
+            events.append(PolicyChanged(now_s=now_s, policy=plain(policy.to_mapping())))
+        if body.job_id is not None:
+            job_id = str(body.job_id)
+            if not self._engine.coordinator.knows(job_id):
+                raise ProblemError(problem("not-found", f"no job '{job_id[:100]}' waits or runs"))
+            if body.change is None:
+                detail = "job_id needs 'change'"
+                raise ProblemError(invalid_request([Fault(pointer="/change", code="missing", detail=detail)]))
+            deadline = body.change.deadline_at
+            events.append(JobChanged(
+                now_s=now_s, job_id=job_id, workload_class=body.change.workload_class,
+                deadline_s=None if deadline is None else as_epoch_s(deadline),
+            ))  # fmt: skip
+        pools = {pool.pool: pool for pool in self._engine.coordinator.capacity(now_s=now_s)}
+        for place, node in enumerate(body.nodes):
+            if node.pool not in pools:
+                detail = f"there is no pool '{node.pool[:60]}'; known are {', '.join(pools)}"
+                fault = Fault(pointer=f"/nodes/{place}/pool", code="unknown-pool", detail=detail)
+                raise ProblemError(invalid_request([fault]))
+            units = (node.capacity or 0) if node.state == "up" else 0
+            if node.node is None:
+                events.append(NodesChanged(now_s=now_s, pool=node.pool, total=units))
+            else:
+                events.append(NodesChanged(now_s=now_s, pool=node.pool, node_units={node.node: units}))
+        return events
+
+
+def _places(job_ids: list[str]) -> dict[str, int]:
+    return {job_id: place + 1 for place, job_id in enumerate(job_ids)}
