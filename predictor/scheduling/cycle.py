@@ -1,0 +1,257 @@
+"""This module is one scheduling pass over the columns of the job store, compiled.
+
+Steps: order the waiting jobs; go through them; start what fits and delays no promise; promise a start to
+the first that do not fit; leave with each job that was looked at a reason code and its numbers. The
+profile of a pool is built only when the first promise needs it.
+"""
+
+import numpy as np
+
+from predictor.features.compiled import compiled
+from predictor.scheduling import columns as c
+from predictor.scheduling import parameters as p
+from predictor.scheduling.expected import correct_ends, expect_end
+from predictor.scheduling.priority import first_in_order, rank_and_key
+from predictor.scheduling.profile import build_profile, carve, earliest_start
+from predictor.scheduling.store import FloatArray, IntArray
+
+# Values of ReasonCode; a test holds them equal.
+IN_ORDER, BACKFILLED = 1, 2
+CAPACITY_SHORT, BEHIND_OTHERS, WOULD_DELAY, QUOTA, HEADROOM, BEYOND_DEPTH, BACKING_OFF = 10, 11, 12, 13, 14, 16, 17
+
+
+@compiled
+def explain_as(
+    floats: FloatArray, ints: IntArray, slot: int, code: int, a: float, b: float, d: float
+) -> None:
+    """Leave a reason and its numbers with a job."""
+    ints[c.REASON, slot] = code
+    floats[c.NUMBER_0, slot] = a
+    floats[c.NUMBER_1, slot] = b
+    floats[c.NUMBER_2, slot] = d
+
+
+@compiled
+def run_cycle(
+    floats: FloatArray,
+    ints: IntArray,
+    logs: FloatArray,
+    queue: IntArray,
+    n_queue: int,
+    running: IntArray,
+    n_running: int,
+    free: IntArray,
+    held: IntArray,
+    used: IntArray,
+    most: IntArray,
+    parents: IntArray,
+    share: FloatArray,
+    widest: float,
+    now_s: float,
+    parameters: FloatArray,
+    started: IntArray,
+    promised: IntArray,
+    old_promise: FloatArray,
+) -> tuple[int, int, int]:
+    """Run one pass; return how many jobs started, how many promises are new or moved, and exceeded plans.
+
+    Args:
+        free: shape (P,), free units of each pool, in order of preference; updated.
+        held: shape (tiers, P), units kept back from jobs of that tier and later ones.
+        used, most: shape (teams, P), units that teams hold (updated) and may hold at most.
+        parents: shape (teams,), the parent of a team, -1 = none.
+        share: shape (teams,), factor on the size of a team's jobs.
+        started, promised, old_promise: shape (capacity,), set to slots, slots, and their promise until now.
+    """
+    depth = int(min(parameters[p.DEPTH], n_queue))
+    ranks = np.empty(n_queue, np.int64)
+    keys = np.empty(n_queue)
+    differ = rank_and_key(
+        floats, ints, queue, n_queue, now_s, parameters, share, widest, ranks, keys
+    )
+    in_order = parameters[p.ORDER_BY] == p.BY_SUBMIT
+    order = first_in_order(keys, ranks, n_queue, depth, differ, in_order)
+
+    n_pools = free.shape[0]
+    heads = parameters[p.HEADS]
+    eldest = int(min(parameters[p.ELDEST], n_queue))
+    eldest_left = eldest
+    guarded_left = parameters[p.GUARDED]
+    backfill = parameters[p.BACKFILL] > 0.5
+    resort = parameters[p.SHORTEST_FIRST] > 0.5
+
+    room = n_running + 2 * depth + 4
+    times = np.empty((n_pools, room))
+    frees = np.empty((n_pools, room), np.int64)
+    steps = np.zeros(n_pools, np.int64)  # 0 = profile not built
+    corrected = False
+    exceeded = 0
+    promise_at = np.empty(depth)
+    promise_pool = np.empty(depth, np.int64)
+    slack = np.empty(depth, np.int64)
+    n_promises = 0
+    n_started, n_promised = 0, 0
+    shut = 0  # bit set of pools where nobody may go ahead of the blocked head
+
+    total_free = 0
+    for pool in range(n_pools):
+        total_free += max(free[pool], 0)
+
+    at = 0
+    while at < depth:
+        if resort and heads <= 0 and n_promises > 0:
+            resort = False
+            rest = order[at:]
+            plans = np.empty(depth - at)
+            for k in range(depth - at):
+                plans[k] = floats[c.PLAN, queue[rest[k]]]
+            order[at:] = rest[np.argsort(plans, kind="mergesort")]
+        place = order[at]
+        slot = queue[place]
+        at += 1
+        guarded = ranks[place] == 2 * ints[c.TIER, slot]
+        if total_free <= 0 and heads <= 0 and eldest_left <= 0 and not (guarded and guarded_left > 0):
+            break
+        width = ints[c.WIDTH, slot]
+        plan_s = floats[c.PLAN, slot]
+        tier = ints[c.TIER, slot]
+        team = ints[c.TEAM, slot]
+        if floats[c.NOT_BEFORE, slot] > now_s:
+            explain_as(floats, ints, slot, BACKING_OFF, ints[c.EVICTIONS, slot], floats[c.NOT_BEFORE, slot], 0.0)
+            continue
+
+        chosen = -1
+        code = BEHIND_OTHERS if shut else CAPACITY_SHORT
+        within_quota = False
+        most_free = 0
+        blocking_s = np.inf
+        for pool in range(n_pools):
+            if not (ints[c.POOLS, slot] >> pool) & 1:
+                continue
+            fits_quota = True
+            holder = team
+            while holder >= 0:
+                if used[holder, pool] + width > most[holder, pool]:
+                    fits_quota = False
+                    break
+                holder = parents[holder]
+            if not fits_quota:
+                continue
+            within_quota = True
+            most_free = max(most_free, free[pool])
+            if (shut >> pool) & 1:
+                code = BEHIND_OTHERS
+                continue
+            if width > free[pool]:
+                continue
+            if width > free[pool] - held[tier, pool]:
+                code = HEADROOM
+                continue
+            delays = False
+            for k in range(n_promises):
+                if promise_pool[k] == pool and promise_at[k] < now_s + plan_s and width > slack[k]:
+                    delays = True
+                    blocking_s = min(blocking_s, promise_at[k])
+                    break
+            if delays:
+                code = WOULD_DELAY
+                continue
+            chosen = pool
+            break
+
+        if chosen >= 0:
+            free[chosen] -= width
+            total_free -= width
+            holder = team
+            while holder >= 0:
+                used[holder, chosen] += width
+                holder = parents[holder]
+            floats[c.START, slot] = now_s
+            floats[c.BASE, slot] = floats[c.SAVED, slot]
+            floats[c.SAVED_AT, slot] = now_s
+            ints[c.POOL, slot] = chosen
+            ints[c.STATE, slot] = c.RUNNING
+            ints[c.PLACE, slot] = n_running
+            running[n_running] = slot
+            n_running += 1
+            expect_end(floats, ints, logs, slot, now_s, parameters)
+            explain_as(
+                floats, ints, slot, BACKFILLED if n_promises > 0 else IN_ORDER, width, free[chosen] + width, n_promises
+            )
+            floats[c.NUMBER_3, slot] = plan_s
+            started[n_started] = slot
+            n_started += 1
+            taken_until_s = max(floats[c.PLAN_END, slot], now_s + plan_s)
+            for k in range(n_promises):
+                if promise_pool[k] == chosen and promise_at[k] < taken_until_s:
+                    slack[k] -= width
+            if steps[chosen] > 0:
+                steps[chosen] = carve(
+                    times[chosen], frees[chosen], steps[chosen], 0, taken_until_s - now_s, width
+                )
+            continue
+
+        if not within_quota:
+            explain_as(floats, ints, slot, QUOTA, width, team, 0.0)
+            continue
+        explain_as(floats, ints, slot, code, width, most_free, float(at - 1))
+        if code == WOULD_DELAY:
+            floats[c.NUMBER_1, slot] = plan_s
+            floats[c.NUMBER_2, slot] = blocking_s
+
+        old = place < eldest
+        if old:
+            eldest_left -= 1
+        entitled = code != HEADROOM and (
+            (guarded and guarded_left > 0) or (not guarded and (heads > 0 or old))
+        )
+        if entitled:
+            if guarded:
+                guarded_left -= 1
+            elif heads > 0:
+                heads -= 1
+            best_pool, best_step = -1, -1
+            best_s = np.inf
+            for pool in range(n_pools):
+                if not (ints[c.POOLS, slot] >> pool) & 1:
+                    continue
+                if steps[pool] == 0:
+                    if not corrected:
+                        corrected = True
+                        exceeded = correct_ends(floats, ints, logs, running, n_running, now_s, parameters)
+                    steps[pool] = build_profile(
+                        floats, ints, running, n_running, pool, free[pool], now_s, times[pool], frees[pool]
+                    )
+                step = earliest_start(times[pool], frees[pool], steps[pool], width, plan_s)
+                if step >= 0 and times[pool, step] < best_s:
+                    best_pool, best_step, best_s = pool, step, times[pool, step]
+            if best_pool >= 0:
+                steps[best_pool] = carve(
+                    times[best_pool], frees[best_pool], steps[best_pool], best_step, plan_s, width
+                )
+                for k in range(n_promises):
+                    if promise_pool[k] == best_pool and best_s <= promise_at[k] < best_s + plan_s:
+                        slack[k] -= width
+                promise_at[n_promises] = best_s
+                promise_pool[n_promises] = best_pool
+                slack[n_promises] = frees[best_pool, best_step]
+                n_promises += 1
+                until = floats[c.PROMISE, slot]
+                if not abs(best_s - until) <= parameters[p.TOLERANCE]:
+                    promised[n_promised] = slot
+                    old_promise[n_promised] = until
+                    n_promised += 1
+                    floats[c.PROMISE, slot] = best_s
+                    ints[c.POOL, slot] = best_pool
+        if not backfill:
+            shut |= ints[c.POOLS, slot]
+            if shut & ((1 << n_pools) - 1) == (1 << n_pools) - 1:
+                break
+
+    if n_started:
+        kept = 0
+        for k in range(n_queue):
+            if ints[c.STATE, queue[k]] == c.WAITING:
+                queue[kept] = queue[k]
+                kept += 1
+    return n_started, n_promised, exceeded

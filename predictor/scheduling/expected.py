@@ -1,0 +1,117 @@
+"""This module works out what one job is expected to take: its size for the order, its plan, its end.
+
+Compiled; all functions read the columns of the job store (``columns``) and a policy's ``parameters``.
+"""
+
+import numpy as np
+
+from predictor.features.compiled import compiled
+from predictor.scheduling import columns as c
+from predictor.scheduling import parameters as p
+from predictor.scheduling.remaining import quantile_s, remaining_s
+from predictor.scheduling.store import FloatArray, IntArray
+
+# Tsafrir, Etsion, Feitelson, Backfilling using system-generated predictions, 2007: seconds by which a
+# prediction that was exceeded grows, the first time, the second, ...
+_INCREMENTS = np.array(
+    [60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18000.0, 36000.0, 72000.0, 180000.0, 360000.0]
+)
+
+
+@compiled
+def whole_duration_s(
+    floats: FloatArray, logs: FloatArray, slot: int, source: float, level: float, done_s: float
+) -> float:
+    """Return the seconds that are left of a waiting job of which ``done_s`` are done, at one level."""
+    limit_s = floats[c.LIMIT, slot]
+    if source == p.FROM_FORECAST:
+        if done_s > 0.0 and level > 0.0:
+            return remaining_s(logs[slot], limit_s, done_s, level)
+        return max(quantile_s(logs[slot], limit_s, level) - done_s, 1.0)
+    whole = limit_s
+    if source == p.FROM_ESTIMATE and not np.isnan(floats[c.ESTIMATE, slot]):
+        whole = min(floats[c.ESTIMATE, slot], limit_s)
+    return max(whole - done_s, 1.0)
+
+
+@compiled
+def assess(
+    floats: FloatArray, ints: IntArray, logs: FloatArray, slots: IntArray, parameters: FloatArray
+) -> None:
+    """Set SIZE and PLAN of waiting jobs, after a submission, a new forecast or a change of policy."""
+    for slot in slots:
+        done_s = floats[c.SAVED, slot]
+        restart_s = floats[c.RESTART_COST, slot] if ints[c.EVICTIONS, slot] > 0 else 0.0
+        size = whole_duration_s(
+            floats, logs, slot, parameters[p.ORDER_SOURCE], parameters[p.ORDER_LEVEL], done_s
+        )
+        exponent = parameters[p.WIDTH_EXPONENT]
+        if exponent != 0.0:
+            size *= ints[c.WIDTH, slot] ** exponent
+        floats[c.SIZE, slot] = size / floats[c.WEIGHT, slot]
+        floats[c.PLAN, slot] = restart_s + whole_duration_s(
+            floats, logs, slot, parameters[p.PLAN_SOURCE], parameters[p.BACKFILL_LEVEL], done_s
+        )
+
+
+@compiled
+def expect_end(
+    floats: FloatArray, ints: IntArray, logs: FloatArray, slot: int, now_s: float, parameters: FloatArray
+) -> None:
+    """Set PLAN_END of a job that starts now."""
+    if parameters[p.PLAN_SOURCE] == p.FROM_FORECAST:
+        limit_s, base_s = floats[c.LIMIT, slot], floats[c.BASE, slot]
+        restart_s = floats[c.RESTART_COST, slot] if ints[c.EVICTIONS, slot] > 0 else 0.0
+        left_s = remaining_s(logs[slot], limit_s, base_s, parameters[p.RUNNING_LEVEL])
+        floats[c.PLAN_END, slot] = now_s + restart_s + left_s
+    else:
+        floats[c.PLAN_END, slot] = now_s + floats[c.PLAN, slot]
+    ints[c.CORRECTIONS, slot] = 0
+
+
+@compiled
+def work_done_s(floats: FloatArray, ints: IntArray, slot: int, now_s: float) -> float:
+    """Return the seconds of work that a running job has done, over all attempts, checkpointed or not."""
+    restart_s = floats[c.RESTART_COST, slot] if ints[c.EVICTIONS, slot] > 0 else 0.0
+    return floats[c.BASE, slot] + max(now_s - floats[c.START, slot] - restart_s, 0.0)
+
+
+@compiled
+def correct_ends(
+    floats: FloatArray,
+    ints: IntArray,
+    logs: FloatArray,
+    running: IntArray,
+    n_running: int,
+    now_s: float,
+    parameters: FloatArray,
+) -> int:
+    """Plan anew for running jobs that have exceeded their plan; return how many had."""
+    exceeded = 0
+    always = parameters[p.REFORECAST] > 0.5 and parameters[p.PLAN_SOURCE] == p.FROM_FORECAST
+    for k in range(n_running):
+        slot = running[k]
+        over = floats[c.PLAN_END, slot] <= now_s
+        if not over and not (always and ints[c.STATE, slot] == c.RUNNING):
+            continue
+        exceeded += over
+        start_s, limit_s = floats[c.START, slot], floats[c.LIMIT, slot]
+        correction = parameters[p.CORRECTION]
+        if ints[c.STATE, slot] == c.LEAVING:
+            end_s = now_s + 1.0
+        elif correction == p.CONDITIONAL:
+            done_s = work_done_s(floats, ints, slot, now_s)
+            end_s = now_s + remaining_s(logs[slot], limit_s, done_s, parameters[p.RUNNING_LEVEL])
+        elif correction == p.TSAFRIR:
+            most_s = start_s + limit_s - floats[c.BASE, slot]
+            end_s = floats[c.PLAN_END, slot]
+            while end_s <= now_s and end_s < most_s:
+                times = ints[c.CORRECTIONS, slot]
+                end_s = most_s
+                if times < len(_INCREMENTS):
+                    end_s = min(start_s + floats[c.PLAN, slot] + _INCREMENTS[times], most_s)
+                    ints[c.CORRECTIONS, slot] = times + 1
+        else:
+            end_s = start_s + limit_s
+        floats[c.PLAN_END, slot] = max(end_s, now_s + 1.0)
+    return exceeded

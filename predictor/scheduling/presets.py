@@ -1,0 +1,58 @@
+"""This module holds the policies that the simulator compares, each a configuration of the one Coordinator."""
+
+from predictor.errors import ArgumentError
+from predictor.scheduling.policy import Order, Plan, Policy, Reserve
+
+_ALL = 1_000_000_000
+
+
+def preset(name: str) -> Policy:
+    """Return a policy by name.
+
+    ``easy``: EASY backfilling (Lifka, The ANL/IBM SP scheduling system, 1995). ``easy-pp``: EASY++ (Tsafrir,
+    Etsion, Feitelson, Backfilling using system-generated predictions, 2007); its estimates come with the jobs.
+    ``qssf``: shortest expected service first (Hu et al., Characterization and prediction of deep learning
+    workloads, 2021). ``las``: least attained service (Gu et al., Tiresias, 2019).
+
+    Raises:
+        ArgumentError: there is no preset of that name.
+    """
+    if name not in PRESETS:
+        raise ArgumentError(f"policy={name!r} is not known; choose one of {', '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+_FIRST_COME = Order(by="submit", ageing="none")
+_BY_LIMIT = Plan(source="limit", correction="limit")
+_BY_ESTIMATE = Plan(source="estimate", correction="tsafrir")
+_NO_BACKFILL = Reserve(heads=0, guarded=0, backfill=False)
+
+PRESETS: dict[str, Policy] = {
+    "fifo": Policy(name="fifo", order=_FIRST_COME, plan=_BY_LIMIT, reserve=_NO_BACKFILL),
+    "easy": Policy(name="easy", order=_FIRST_COME, plan=_BY_LIMIT, reserve=Reserve(depth=_ALL)),
+    "easy-pp": Policy(
+        name="easy-pp",
+        order=_FIRST_COME,
+        plan=_BY_ESTIMATE,
+        reserve=Reserve(backfill_order="shortest", depth=_ALL),
+    ),
+    "sjf-oracle": Policy(
+        name="sjf-oracle",
+        order=Order(by="size", source="estimate", ageing="none"),
+        plan=_BY_ESTIMATE,
+        reserve=_NO_BACKFILL,
+    ),
+    "qssf": Policy(
+        name="qssf",
+        order=Order(by="size", source="estimate", width_exponent=1.0, ageing="none"),
+        plan=_BY_ESTIMATE,
+        reserve=_NO_BACKFILL,
+    ),
+    "conservative": Policy(
+        name="conservative",
+        order=_FIRST_COME,
+        plan=_BY_LIMIT,
+        reserve=Reserve(heads=_ALL, depth=_ALL),
+    ),
+    "ours": Policy(name="ours"),
+}
