@@ -18,6 +18,7 @@ SUMMARIES = {
     "ingest": "read scheduler logs into the canonical job table",
     "generate": "write a synthetic log with known truth",
     "backtest": "our forecasts beside every baseline, rolling origin",
+    "estimate-vram": "GPU memory of a model and a run, and the GPUs it fits on",
     "retrain": "the batch job: data, train, evaluate, gate, register, publish",
     "models": "list, show, promote, rollback and verify model bundles",
     "serve": "answer schedulers over HTTP",
@@ -36,7 +37,7 @@ def find_commands() -> dict[str, EntryPoint]:
 def usage(commands: dict[str, EntryPoint]) -> str:
     """Return the text of ``predictor --help``."""
     names = [name for name in SUMMARIES if name in commands] + sorted(set(commands) - set(SUMMARIES))
-    lines = [f"  {name:<10} {SUMMARIES.get(name, '')}" for name in names]
+    lines = [f"  {name:<14} {SUMMARIES.get(name, '')}" for name in names]
     return "\n".join(
         [
             f"predictor {__version__}: calibrated forecasts of job duration and resources",

@@ -44,7 +44,7 @@ def check(model: ModelSpec, run: RunSpec) -> None:
 def faults(model: ModelSpec, run: RunSpec) -> tuple[str, ...]:
     """Return what is wrong with a model, with a run, and with the two together."""
     found = list(_transformer_faults(model) if isinstance(model, TransformerSpec) else _vision_faults(model))
-    found += _training_faults(run) if isinstance(run, TrainingSpec) else _inference_faults(run)
+    found += run_faults(run)
     if isinstance(model, TransformerSpec):
         found += _split_faults(model, run)
     elif isinstance(run, TrainingSpec):
@@ -52,6 +52,11 @@ def faults(model: ModelSpec, run: RunSpec) -> tuple[str, ...]:
     elif run.tensor > 1 or run.pipeline > 1:
         found.append("tensor and pipeline must be 1: a model known by its counts only cannot be split")
     return tuple(found)
+
+
+def run_faults(run: RunSpec) -> tuple[str, ...]:
+    """Return what is wrong with a run whatever the model is."""
+    return tuple(_training_faults(run) if isinstance(run, TrainingSpec) else _inference_faults(run))
 
 
 def _counts(spec: object, names: tuple[str, ...], least: int) -> Iterator[str]:
