@@ -1,0 +1,1 @@
+"""This module is the package of what the service keeps in its database; only it imports SQLAlchemy."""

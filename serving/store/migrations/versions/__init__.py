@@ -1,0 +1,1 @@
+"""This module is the package of single migrations, oldest first."""
