@@ -79,7 +79,6 @@ class ShardedStates:
     weights: float
     gradients: float
     optimizer: float
-    live: float
     temporary: float
 
 
@@ -111,28 +110,44 @@ def shard_states(run: TrainingSpec, dense: float, experts: float, per: StateByte
     weights = 0.0 if run.offload_parameters else held(per.weights, 3)
     return ShardedStates(
         weights=weights, gradients=held(per.gradients, 2),
-        optimizer=0.0 if run.offload_optimizer else held(per.optimizer, 1), live=0.0,
+        optimizer=0.0 if run.offload_optimizer else held(per.optimizer, 1),
         temporary=0.0 if run.offload_optimizer else held(per.temporary, 1),
     )  # fmt: skip
 
 
-def live_bytes(
-    run: TrainingSpec, local: LocalParameters, *, weight_bytes: float, gradient_bytes: float
+def gathered_weights(
+    run: TrainingSpec, local: LocalParameters, *, linear_bytes: float, other_bytes: float
 ) -> float:
-    """Return the bytes that stage 3 gathers: two layers and the ends in use, and one layer's gradients.
+    """Return the bytes of weights that stage 3 gathers: two layers in use, and the ends of the model.
 
     Counted is only what the GPU's own shards do not cover already, so that a group of one gathers nothing.
 
     References:
         Zhao et al., "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel", 2023, section 3.
     """
-    group = shard_group(run)
-    if run.zero_stage < 3 or group == 1:
+    if run.zero_stage < 3:
         return 0.0
-    replicas = max(group // run.expert, 1)
-    absent = 1.0 - 1.0 / group if not run.offload_parameters else 1.0
-    absent_experts = 1.0 - 1.0 / replicas if not run.offload_parameters else 1.0
-    two_layers = min(2.0 * local.layer + local.other, local.dense) * absent
-    two_layers += min(2.0 * local.layer_experts, local.experts) * absent_experts
-    gradients = local.layer * (1.0 - 1.0 / group) + local.layer_experts * (1.0 - 1.0 / replicas)
-    return two_layers * weight_bytes + gradients * gradient_bytes
+    absent, absent_experts = _absent(run)
+    if run.offload_parameters:
+        absent = absent_experts = 1.0
+    dense = linear_bytes * min(2.0 * local.layer, local.linear) + other_bytes * local.other
+    experts = linear_bytes * min(2.0 * local.layer_experts, local.experts)
+    return dense * absent + experts * absent_experts
+
+
+def layer_gradients(run: TrainingSpec, local: LocalParameters, gradient_bytes: float) -> tuple[float, float]:
+    """Return the gradients of one layer before they are reduced: own share, and the part beyond it.
+
+    Without sharded gradients (stages 0 and 1) all of it is the GPU's own.
+    """
+    dense = gradient_bytes * min(local.layer, local.linear)
+    experts = gradient_bytes * min(local.layer_experts, local.experts)
+    absent, absent_experts = _absent(run) if run.zero_stage >= 2 else (0.0, 0.0)
+    beyond = dense * absent + experts * absent_experts
+    return dense + experts - beyond, beyond
+
+
+def _absent(run: TrainingSpec) -> tuple[float, float]:
+    """Return which part of dense parameters and of experts lies on other GPUs of the sharding group."""
+    group = shard_group(run)
+    return 1.0 - 1.0 / group, 1.0 - 1.0 / max(group // run.expert, 1)

@@ -1,5 +1,7 @@
 """This module adds states and activations of a training step up, phase by phase, for transformers."""
 
+from dataclasses import dataclass, replace
+
 from predictor.contracts.workload import LossKernel, Method, Recipe, TrainingSpec, TransformerSpec
 from predictor.forecasting.memory.activations import (
     head_bytes,
@@ -10,11 +12,12 @@ from predictor.forecasting.memory.activations import (
 from predictor.forecasting.memory.breakdown import Component, Components, Phase, Uncertainty
 from predictor.forecasting.memory.overhead import overhead_bytes
 from predictor.forecasting.memory.parameters import lora_parameters, parameter_parts
-from predictor.forecasting.memory.recipes import adapter_bytes, base_weight_bytes, state_bytes
+from predictor.forecasting.memory.recipes import adapter_bytes, base_weight_bytes, compute_bytes, state_bytes
 from predictor.forecasting.memory.sharding import (
     LocalParameters,
     ShardedStates,
-    live_bytes,
+    gathered_weights,
+    layer_gradients,
     local_parameters,
     shard_group,
     shard_states,
@@ -41,7 +44,8 @@ def training_phases(spec: TransformerSpec, run: TrainingSpec, stage: str) -> tup
     """
     parts = parameter_parts(spec)
     local = local_parameters(parts, stage, tensor=run.tensor, pipeline=run.pipeline, expert=run.expert)
-    states = _states(spec, run, local)
+    held = _states(spec, run, local)
+    states, gathered = held.states, held.gathered
     tokens = run.micro_batch * run.sequence_length / run.context
     layer = layer_activations(spec, run)
     stored = tokens * (layer.stored * stored_layers(spec, run, stage) + 8.0)
@@ -63,12 +67,12 @@ def training_phases(spec: TransformerSpec, run: TrainingSpec, stage: str) -> tup
 
     unfold = 2.0 * local.largest_linear if run.method.is_quantised else 0.0
     return (
-        phase(LOSS, gradients=kept, activations=stored + head, logits=logits, live=states.live,
+        phase(LOSS, gradients=kept, activations=stored + head, logits=logits, live=gathered,
               temporaries=cast + unfold),
-        phase(BACKWARD_START, gradients=kept, activations=stored + one_layer, live=states.live,
-              temporaries=cast + unfold),
-        phase(BACKWARD_END, gradients=states.gradients, activations=last_layer, live=states.live,
-              temporaries=unfold),
+        phase(BACKWARD_START, gradients=kept or held.own_gradients, activations=stored + one_layer,
+              live=gathered + held.foreign_gradients, temporaries=cast + unfold),
+        phase(BACKWARD_END, gradients=states.gradients, activations=last_layer,
+              live=gathered + held.foreign_gradients, temporaries=unfold),
         phase(STEP, gradients=states.gradients, temporaries=states.temporary),
     )  # fmt: skip
 
@@ -88,26 +92,37 @@ def training_uncertainty(run: TrainingSpec) -> tuple[Uncertainty, ...]:
     return tuple(parts)
 
 
-def _states(spec: TransformerSpec, run: TrainingSpec, local: LocalParameters) -> ShardedStates:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    """States at rest, weights gathered in use, and gradients of one layer: own and beyond the own share."""
+
+    states: ShardedStates
+    gathered: float
+    own_gradients: float
+    foreign_gradients: float
+
+
+def _states(spec: TransformerSpec, run: TrainingSpec, local: LocalParameters) -> _Held:
     if run.method is Method.FULL:
         per = state_bytes(run.recipe, run.optimizer, run.optimizer_kernel)
-        held = shard_states(run, local.dense, local.experts, per)
-        live = live_bytes(run, local, weight_bytes=min(per.weights, 2.0) if run.recipe is not Recipe.FP32
-                          else 4.0, gradient_bytes=min(per.gradients, 4.0))  # fmt: skip
-        return _with(held, weights=held.weights, live=live)
+        compute = min(per.weights, compute_bytes(run.recipe))
+        own, beyond = layer_gradients(run, local, per.gradients)
+        return _Held(
+            states=shard_states(run, local.dense, local.experts, per), own_gradients=own,
+            gathered=gathered_weights(run, local, linear_bytes=compute, other_bytes=compute),
+            foreign_gradients=beyond,
+        )  # fmt: skip
     adapters = lora_parameters(spec, run.lora_rank, run.lora_targets) / (run.tensor * run.pipeline)
     held = shard_states(run, adapters, 0.0, adapter_bytes(run))
     linear = base_weight_bytes(run.method)
     group = shard_group(run) if run.zero_stage >= 3 else 1
     replicas = max(group // run.expert, 1)
     base = (linear * local.linear + 2.0 * local.other) / group + linear * local.experts / replicas
-    live = live_bytes(run, local, weight_bytes=2.0, gradient_bytes=0.0)
-    return _with(held, weights=held.weights + (0.0 if run.offload_parameters else base), live=live)
-
-
-def _with(held: ShardedStates, *, weights: float, live: float) -> ShardedStates:
-    return ShardedStates(weights=weights, gradients=held.gradients, optimizer=held.optimizer,
-                         live=live, temporary=held.temporary)  # fmt: skip
+    return _Held(
+        states=replace(held, weights=held.weights + (0.0 if run.offload_parameters else base)),
+        gathered=gathered_weights(run, local, linear_bytes=linear, other_bytes=2.0), own_gradients=0.0,
+        foreign_gradients=0.0,
+    )  # fmt: skip
 
 
 def _bucket_bytes(run: TrainingSpec, states: ShardedStates) -> float:
@@ -124,6 +139,10 @@ def _bucket_bytes(run: TrainingSpec, states: ShardedStates) -> float:
 
 def _cast_bytes(run: TrainingSpec, local: LocalParameters) -> float:
     """Return autocast's cache: a 16-bit copy of each trained 32-bit weight, until its backward pass."""
-    if run.recipe is not Recipe.AMP or run.method.is_adapter or run.zero_stage >= 3:
+    if (
+        run.recipe is not Recipe.AMP
+        or run.method.is_adapter
+        or (run.zero_stage >= 3 and shard_group(run) > 1)
+    ):
         return 0.0
     return 2.0 * (local.linear + local.experts)

@@ -11,7 +11,13 @@ from predictor.contracts.workload import (
 from predictor.forecasting.memory.breakdown import Component, Components, Phase, Uncertainty
 from predictor.forecasting.memory.overhead import overhead_bytes
 from predictor.forecasting.memory.recipes import compute_bytes, served_weight_bytes, state_bytes
-from predictor.forecasting.memory.sharding import LocalParameters, live_bytes, shard_states
+from predictor.forecasting.memory.sharding import (
+    LocalParameters,
+    gathered_weights,
+    layer_gradients,
+    shard_group,
+    shard_states,
+)
 from predictor.forecasting.memory.training import BACKWARD_END, BACKWARD_START, STEP
 
 # Stored tensors per counted activation, and the range over families of models. Measured on 4,247 timm
@@ -36,10 +42,15 @@ def vision_training_phases(spec: VisionSpec, run: TrainingSpec) -> tuple[Phase, 
         linear=count, other=0.0, experts=0.0, layer=count / _UNITS, layer_experts=0.0,
         largest_linear=count / _UNITS,
     )  # fmt: skip
-    live = live_bytes(run, unit, weight_bytes=per.weights, gradient_bytes=per.gradients)
+    gathered = gathered_weights(run, unit, linear_bytes=per.weights, other_bytes=per.weights)
+    own, beyond = layer_gradients(run, unit, per.gradients)
     stored = run.micro_batch * _elements(spec, run.image_size) * _COPIES[spec.architecture][0]
     stored *= compute_bytes(run.recipe)
-    cast = 2.0 * count if run.recipe is Recipe.AMP and run.zero_stage < 3 else 0.0
+    cast = (
+        2.0 * count
+        if run.recipe is Recipe.AMP and not (run.zero_stage >= 3 and shard_group(run) > 1)
+        else 0.0
+    )
     kept = held.gradients if run.micro_batches > 1 else 0.0
     buckets = held.gradients if run.data > 1 and not run.zero_stage else 0.0
     overhead = overhead_bytes(run.gpu_count)
@@ -51,8 +62,8 @@ def vision_training_phases(spec: VisionSpec, run: TrainingSpec) -> tuple[Phase, 
         ))  # fmt: skip
 
     return (
-        phase(BACKWARD_START, kept, stored, live, cast),
-        phase(BACKWARD_END, held.gradients, stored / _UNITS, live, 0.0),
+        phase(BACKWARD_START, kept or own, stored, gathered + beyond, cast),
+        phase(BACKWARD_END, held.gradients, stored / _UNITS, gathered + beyond, 0.0),
         phase(STEP, held.gradients, 0.0, 0.0, held.temporary),
     )
 
