@@ -130,7 +130,8 @@ def test_parameters_of_a_tracker_are_read_nested_or_flat() -> None:
                              "max_seq_length": "1k", "gradient_checkpointing": False})  # fmt: skip
     nested = parse_parameters({"model": {"name_or_path": "x", "model_name": "gpt2-xl"},
                                "bf16": {"enabled": True}, "data": {"max_seq_length": 1024},
-                               "train": {"micro_batch_size": 16}, "gradient_checkpointing": False})  # fmt: skip
+                               "train": {"micro_batch_size": 16},
+                               "gradient_checkpointing": False})  # fmt: skip
     for parsed in (flat, nested):
         run = training(parsed)
         assert parsed.card == "gpt2-xl"
