@@ -156,7 +156,7 @@ def _refuse(connection: Connection, expected_next: int, epoch: int) -> None:
     row = connection.execute(select(lease).where(_OURS)).one()
     if row.epoch != epoch:
         raise FencedError(
-            f"the epoch {epoch} of this writer is over; in epoch {row.epoch} writes '{row.holder or 'nobody'}'"
+            f"the epoch {epoch} of this writer is over; '{row.holder or 'nobody'}' has the epoch {row.epoch}"
         )
     raise SequenceConflictError(
         f"the log goes on at sequence {row.next_sequence}, not {expected_next}; "
