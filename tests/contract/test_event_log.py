@@ -1,4 +1,4 @@
-"""This module holds every event log to its contract: durable, ordered, atomic, fenced, and what a lease is."""
+"""This module holds every event log to its contract: durable, ordered, atomic, fenced by the lease."""
 
 import threading
 from collections.abc import Callable, Iterator

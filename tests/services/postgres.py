@@ -52,14 +52,15 @@ class Postgres:
             "fsync": "off",  # tests kill the server, never the machine
             "shared_buffers": "16MB", "max_connections": 60, "autovacuum": "off",
         }  # fmt: skip
-        command = [self.binaries / "postgres", "-D", self.directory / "data"]
+        command = [str(self.binaries / "postgres"), "-D", str(self.directory / "data")]
         for name, value in options.items():
             command += ["-c", f"{name}={value}"]
         with (self.directory / "log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, **_identity())
+            process = subprocess.Popen[bytes](command, stdout=log, stderr=log, **_identity())
+        self.process = process
         deadline = time.monotonic() + _PATIENCE_S
         while not self._answers():
-            if self.process.poll() is not None or time.monotonic() > deadline:
+            if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((self.directory / "log").read_text())
             time.sleep(0.05)
 
@@ -94,7 +95,7 @@ def running_postgres(binaries: Path) -> Iterator[Postgres]:
     try:
         if (user := _user()) is not None:
             os.chown(directory, user.pw_uid, user.pw_gid)
-        command = [binaries / "initdb", "-D", directory / "data", "-U", _USER, "-A", "trust", "-E", "UTF8",
+        command = [str(binaries / "initdb"), "-D", str(directory / "data"), "-U", _USER, "-A", "trust", "-E", "UTF8",
                    "--no-locale", "--no-sync"]  # fmt: skip
         subprocess.run(command, check=True, capture_output=True, cwd="/", **_identity())
         server = Postgres(binaries=binaries, directory=directory, port=port)
