@@ -52,8 +52,12 @@ def estimate(model: ModelSpec, run: RunSpec, *, guessed: Sequence[Uncertainty] =
     else:
         candidates = [("only", vision_inference_phases(model, run))]
         uncertain += vision_uncertainty(model)
-    stage, phases = max(candidates, key=lambda candidate: _peak(candidate[1]))
-    return MemoryBreakdown(phases=phases, stage=stage, uncertain_parts=uncertain, gpu_count=run.gpu_count)
+    candidates.sort(key=lambda candidate: _peak(candidate[1]), reverse=True)
+    stage, phases = candidates[0]
+    return MemoryBreakdown(
+        phases=phases, stage=stage, uncertain_parts=uncertain, gpu_count=run.gpu_count,
+        other_phases=candidates[1][1] if len(candidates) > 1 else (),
+    )  # fmt: skip
 
 
 def _phases(model: TransformerSpec, run: RunSpec, stage: str) -> tuple[Phase, ...]:

@@ -93,6 +93,7 @@ class MemoryBreakdown:
     Attributes:
         phases: moments at which memory may peak, in the order of a step; the peak is their maximum.
         stage: which stage of the pipeline needs most: ``only``, ``first`` or ``last``.
+        other_phases: phases of the other end of a pipeline.
         uncertain_parts: what was guessed.
         gpu_count: GPUs of the whole run.
     """
@@ -101,6 +102,7 @@ class MemoryBreakdown:
     stage: str
     uncertain_parts: tuple[Uncertainty, ...]
     gpu_count: int
+    other_phases: tuple[Phase, ...] = ()
 
     @property
     def peak_phase(self) -> Phase:
@@ -120,9 +122,7 @@ class MemoryBreakdown:
     @property
     def components(self) -> Components:
         """Each component at its own maximum over the phases."""
-        return Components(
-            **{name: max(getattr(phase.parts, name) for phase in self.phases) for name in COMPONENT_NAMES}
-        )
+        return _largest(self.phases)
 
     @property
     def resident_bytes(self) -> float:
@@ -133,7 +133,8 @@ class MemoryBreakdown:
     @property
     def conservative_bytes(self) -> float:
         """The sum over all components, as if all phases fell together; never below the peak."""
-        return self.components.total_bytes
+        sums = [_largest(phases).total_bytes for phases in (self.phases, self.other_phases) if phases]
+        return max(sums)
 
     @property
     def low_bytes(self) -> float:
@@ -160,6 +161,12 @@ class MemoryBreakdown:
             for part in self.uncertain_parts
         ]
         return peak + math.copysign(math.sqrt(sum(move * move for move in moves)), sum(moves))
+
+
+def _largest(phases: Sequence[Phase]) -> Components:
+    return Components(
+        **{name: max(getattr(phase.parts, name) for phase in phases) for name in COMPONENT_NAMES}
+    )
 
 
 def _peak_with(phases: Sequence[Phase], components: Sequence[Component], ratio: float) -> float:

@@ -95,7 +95,7 @@ def inference_uncertainty(run: InferenceSpec) -> tuple[Uncertainty, ...]:
                          low_ratio=0.5, high_ratio=2.0)]  # fmt: skip
     if run.weights in (WeightFormat.INT4, WeightFormat.NF4, WeightFormat.INT8, WeightFormat.FP8):
         parts.append(Uncertainty(what="layers that stay in 16 bits, scales", components=(Component.WEIGHTS,),
-                                 low_ratio=0.97, high_ratio=1.08))  # fmt: skip
+                                 low_ratio=1.0, high_ratio=1.08))  # fmt: skip
     return tuple(parts)
 
 
