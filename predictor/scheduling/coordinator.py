@@ -4,12 +4,14 @@ Deterministic and synchronous: it owns no clock, thread or I/O, the instant is i
 service, the simulator and recovery from the event log all drive this one class with events.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from predictor.contracts.decisions import Decision, Promised, PromiseMoved, Refused, Started
+from predictor.contracts.decisions import Decision, Refused
 from predictor.contracts.events import (
     Event,
     ForecastUpdated,
@@ -24,19 +26,19 @@ from predictor.contracts.events import (
     PolicyChanged,
     Tick,
 )
-from predictor.contracts.forecast import LEVELS
 from predictor.contracts.reasons import Reason, ReasonCode
-from predictor.errors import ArgumentError
+from predictor.scheduling import admission, checkpoint, eviction
 from predictor.scheduling import columns as c
 from predictor.scheduling.capacity import Pool
-from predictor.scheduling.cycle import run_cycle
-from predictor.scheduling.expected import assess
-from predictor.scheduling.parameters import parameters
+from predictor.scheduling.expected import assess, begin
+from predictor.scheduling.parameter_vector import parameter_vector
+from predictor.scheduling.passes import run_pass, take_nodes
 from predictor.scheduling.policy import Policy
-from predictor.scheduling.remaining import assumed_log_quantiles
-from predictor.scheduling.store import JobStore
+from predictor.scheduling.policy_document import policy_from_document
+from predictor.scheduling.state import SchedulingState
+from predictor.scheduling.store import IntArray
 
-_NAN = float("nan")
+_FOREVER = float("inf")
 
 
 class Coordinator:
@@ -45,19 +47,19 @@ class Coordinator:
     Args:
         policy: how to decide.
         pools: what there is to hand out.
+
+    Attributes:
+        state: all that it knows; read it, change it only by events.
     """
 
     def __init__(self, policy: Policy, pools: Sequence[Pool]) -> None:
-        self.store = JobStore()
-        self.now_s = -float("inf")
-        self.pools = tuple(sorted(pools, key=lambda pool: pool.scarcity))
-        self.free = np.array([pool.total for pool in self.pools], dtype=np.int64)
-        self.total = self.free.copy()
-        self._teams: dict[str, int] = {"": 0}
-        self._set_policy(policy)
+        self.policy = policy
+        self.state = SchedulingState(policy, pools)
+        self._parameters = parameter_vector(policy)
+        self._one: IntArray = np.zeros(1, dtype=np.int64)
         self._handlers: dict[type, Any] = {  # each handler takes its own kind of event
             JobSubmitted: self._submitted,
-            JobStarted: self._started_outside,
+            JobStarted: self._started,
             JobProgressed: self._progressed,
             JobFinished: self._finished,
             JobRequeued: self._requeued,
@@ -70,230 +72,221 @@ class Coordinator:
         }
 
     @property
+    def pools(self) -> tuple[Pool, ...]:
+        """The pools, by ascending scarcity."""
+        return self.state.capacity.pools
+
+    @property
     def waiting(self) -> int:
         """How many jobs wait."""
-        return self.store.n_queue
+        return self.state.store.n_queue
 
     @property
     def running(self) -> int:
         """How many jobs hold units."""
-        return self.store.n_running
+        return self.state.store.n_running
+
+    def knows(self, job_id: str) -> str:
+        """Return ``waiting``, ``running``, ``evicting``, or "" for a job that is not known (any more)."""
+        slot = self.state.store.slot_of.get(job_id)
+        return "" if slot is None else _STATE_NAMES[self.state.store.ints[c.STATE, slot]]
 
     def apply(self, event: Event) -> tuple[Decision, ...]:
         """Take one event in and return what is decided."""
         return self.apply_all((event,))
 
     def apply_all(self, events: Sequence[Event]) -> tuple[Decision, ...]:
-        """Take the events of one instant in, then run one scheduling pass; return what is decided."""
+        """Take the events of one instant in, then run one scheduling pass; return what is decided.
+
+        An instant before that of an earlier event counts as that one: time never runs back.
+        """
+        state = self.state
         decisions: list[Decision] = []
         dirty = False
         for event in events:
-            if event.now_s > self.now_s:
-                self.now_s = event.now_s
+            state.now_s = max(state.now_s, event.now_s)
+            state.teams.advance(state.now_s)
+            if state.leaving:
+                dirty = eviction.finish_leaving(state, self.policy, self._assess) or dirty
             dirty = self._handlers[type(event)](event, decisions) or dirty
-        if dirty and self.store.n_queue and self.free.max(initial=0) > 0:
-            self._pass(decisions)
+        if dirty and state.store.n_queue:
+            run_pass(state, self.policy, self._parameters, decisions)
+            eviction.make_room(state, self.policy, self._parameters, self._assess, decisions)
         return tuple(decisions)
 
-    # events -----------------------------------------------------------------------------------------
+    def next_wakeup_s(self) -> float:
+        """Return when a Tick is wanted although nothing may have happened, ``inf`` = never."""
+        state = self.state
+        floats = state.store.floats
+        wakeups = [float(floats[c.PLAN_END, slot]) for slot in state.leaving]
+        rules = self.policy.preemption
+        if state.store.n_queue:
+            if rules.mode == "order" and state.store.n_running:
+                wakeups.append(state.now_s + rules.period_s)
+            held_back = floats[c.NOT_BEFORE, state.store.waiting_slots]
+            later = held_back[held_back > state.now_s]
+            if len(later):
+                wakeups.append(float(later.min()))
+        return min(wakeups, default=_FOREVER)
+
+    def what_if(self, events: Sequence[Event]) -> tuple[Decision, ...]:
+        """Return what would be decided after events, one by one, and leave everything as it is."""
+        with self.trial() as trial:
+            return tuple(decision for event in events for decision in trial.apply(event))
+
+    @contextmanager
+    def trial(self) -> Iterator["Coordinator"]:
+        """Give this coordinator out for trying; all that happens inside is rolled back at the end."""
+        policy, state, numbers = self.policy, self.state, self._parameters
+        self.state = state.copy()
+        try:
+            yield self
+        finally:
+            self.policy, self.state, self._parameters = policy, state, numbers
+
+    # one handler per kind of event; each returns whether a scheduling pass is due -------------------------
 
     def _submitted(self, event: JobSubmitted, decisions: list[Decision]) -> bool:
-        faults = self._faults_of(event)
+        state = self.state
+        pools, faults = admission.refusals(state, self.policy, event)
         if faults:
             decisions.append(Refused(now_s=event.now_s, job_id=event.job_id, reasons=tuple(faults)))
             return False
-        store = self.store
-        slot = store.add(event.job_id)
-        floats, ints = store.floats, store.ints
-        which = self.policy.workload_class(event.workload_class)
-        kind = self.policy.classes[which]
-        floats[:, slot] = self._blank
-        floats[c.SUBMIT, slot] = event.now_s
-        floats[c.LIMIT, slot] = event.limit_s
-        if event.estimate_s is not None:
-            floats[c.ESTIMATE, slot] = event.estimate_s
-        floats[c.WEIGHT, slot] = kind.weight
-        if event.deadline_s is not None:
-            floats[c.DEADLINE, slot] = event.deadline_s
-        ints[:, slot] = 0
-        ints[c.WIDTH, slot] = event.width
-        ints[c.NODES, slot] = event.nodes
-        ints[c.POOLS, slot] = self._pools_for(event)
-        ints[c.POOL, slot] = -1
-        ints[c.CLASS, slot] = which
-        ints[c.TIER, slot] = kind.tier
-        ints[c.SEQUENCE, slot] = store.next_sequence
-        store.next_sequence += 1
-        self._set_forecast(slot, event.quantiles_s, event.estimate_s)
+        slot = admission.admit(state, self.policy, event, pools)
         self._assess(slot)
-        store.enqueue(slot)
+        if state.store.ints[c.TIER, slot] <= self.policy.headroom.tier:
+            state.demand.record(state.now_s, pools, event.width)
+        state.store.enqueue(slot)
         return True
 
-    def _set_forecast(self, slot: int, quantiles_s: Sequence[float] | None, estimate_s: float | None) -> None:
-        logs = self.store.log_quantiles[slot]
-        if quantiles_s is not None:
-            np.log(np.maximum(quantiles_s, 1.0), out=logs)
-        elif estimate_s is not None:
-            logs[:] = np.log(max(estimate_s, 1.0))
-        else:
-            logs[:] = assumed_log_quantiles(float(self.store.floats[c.LIMIT, slot]))
-
-    def _assess(self, slot: int) -> None:
-        store = self.store
-        self._one[0] = slot
-        assess(store.floats, store.ints, store.log_quantiles, self._one, self._parameters)
-
-    def _faults_of(self, event: JobSubmitted) -> list[Reason]:
-        faults = []
-        if event.job_id in self.store.slot_of:
-            faults.append(Reason(code=ReasonCode.DUPLICATE_JOB))
-        if self.policy.workload_class(event.workload_class) < 0:
-            faults.append(Reason(code=ReasonCode.NO_SUCH_CLASS))
-        if event.quantiles_s is not None and len(event.quantiles_s) != len(LEVELS):
-            faults.append(Reason(code=ReasonCode.INVALID_REQUEST, numbers={"value": len(event.quantiles_s)}))
-        if not 1 <= event.width <= self._widest:
-            numbers = {"needed": float(event.width), "total": self._widest}
-            faults.append(Reason(code=ReasonCode.TOO_WIDE, numbers=numbers))
-        return faults
-
-    def _pools_for(self, event: JobSubmitted) -> int:
-        return sum(
-            1 << k for k, pool in enumerate(self.pools) if event.pool in ("", pool.name) and event.width <= pool.total
-        )
-
-    def _started_outside(self, event: JobStarted, decisions: list[Decision]) -> bool:
-        return False
+    def _started(self, event: JobStarted, decisions: list[Decision]) -> bool:
+        slot = self._slot(event, decisions)
+        if slot < 0:
+            return False
+        state, store = self.state, self.state.store
+        if store.ints[c.STATE, slot] != c.WAITING:  # our own decision, confirmed: it runs since now
+            late_s = event.now_s - float(store.floats[c.START, slot])
+            store.floats[[c.START, c.PLAN_END], slot] += late_s
+            return False
+        named = state.capacity.index.get(event.pool, -1)
+        pool = named if named >= 0 else int(store.ints[c.POOLS, slot]).bit_length() - 1
+        store.dequeue(slot)
+        store.add_running(slot)
+        begin(store.floats, store.ints, store.log_quantiles, slot, pool, state.now_s, self._parameters)
+        width = int(store.ints[c.WIDTH, slot])
+        state.teams.hold(int(store.ints[c.TEAM, slot]), pool, width)
+        take_nodes(state, slot, pool)
+        return True
 
     def _progressed(self, event: JobProgressed, decisions: list[Decision]) -> bool:
+        slot = self._slot(event, decisions, c.RUNNING, c.LEAVING)
+        if slot >= 0:
+            self._one[0] = slot
+            done_s = float(checkpoint.work_done_s(self.state.store, self._one, self.state.now_s)[0])
+            saved_s = done_s if event.saved_s is None else min(event.saved_s, done_s)
+            self.state.store.floats[c.SAVED, slot] = saved_s
+            self.state.store.floats[c.SAVED_AT, slot] = event.now_s
         return False
 
     def _finished(self, event: JobFinished, decisions: list[Decision]) -> bool:
-        slot = self.store.slot_of.get(event.job_id, -1)
-        if slot < 0 or self.store.ints[c.STATE, slot] == c.WAITING:
-            decisions.append(self._refused(event, ReasonCode.UNKNOWN_JOB if slot < 0 else ReasonCode.WRONG_STATE))
+        slot = self._slot(event, decisions, c.RUNNING, c.LEAVING)
+        if slot < 0:
             return False
-        self._release(slot)
-        self.store.remove(slot)
+        self.state.release(slot)
+        self.state.forget(slot)
         return True
 
-    def _release(self, slot: int) -> None:
-        store = self.store
-        self.free[store.ints[c.POOL, slot]] += store.ints[c.WIDTH, slot]
-        store.remove_running(slot)
-
     def _requeued(self, event: JobRequeued, decisions: list[Decision]) -> bool:
-        return False
+        slot = self._slot(event, decisions, c.RUNNING, c.LEAVING)
+        if slot < 0:
+            return False
+        eviction.requeue(self.state, slot, event.saved_s)
+        self._assess(slot)
+        return True
 
     def _cancelled(self, event: JobCancelled, decisions: list[Decision]) -> bool:
-        slot = self.store.slot_of.get(event.job_id, -1)
+        slot = self._slot(event, decisions)
         if slot < 0:
-            decisions.append(self._refused(event, ReasonCode.UNKNOWN_JOB))
             return False
-        if self.store.ints[c.STATE, slot] == c.WAITING:
-            self.store.dequeue(slot)
+        if self.state.store.ints[c.STATE, slot] == c.WAITING:
+            self.state.store.dequeue(slot)
         else:
-            self._release(slot)
-        self.store.remove(slot)
+            self.state.release(slot)
+        self.state.forget(slot)
         return True
 
     def _changed(self, event: JobChanged, decisions: list[Decision]) -> bool:
-        return False
+        slot = self._slot(event, decisions, c.WAITING)
+        if slot < 0:
+            return False
+        state = self.state
+        job = state.specs[slot]
+        assert job is not None  # noqa: S101 - the slot of a waiting job
+        name = job.workload_class if event.workload_class is None else event.workload_class
+        deadline_s = job.deadline_s if event.deadline_s is None else event.deadline_s
+        changed = replace(job, workload_class=name, deadline_s=deadline_s)
+        pools, faults = admission.refusals(state, self.policy, replace(changed, job_id=f"{job.job_id} (changed)"))
+        if faults:
+            decisions.append(Refused(now_s=event.now_s, job_id=event.job_id, reasons=tuple(faults)))
+            return False
+        state.specs[slot] = changed
+        state.store.ints[c.POOLS, slot] = pools
+        admission.set_class(state, self.policy, slot)
+        self._assess(slot)
+        return True
 
     def _forecast_updated(self, event: ForecastUpdated, decisions: list[Decision]) -> bool:
-        return False
+        slot = self._slot(event, decisions)
+        if slot < 0:
+            return False
+        admission.set_forecast(self.state, slot, event.quantiles_s, event.estimate_s)
+        if self.state.store.ints[c.STATE, slot] == c.WAITING:
+            self._assess(slot)
+        else:
+            self.state.store.floats[c.PLAN_END, slot] = self.state.now_s  # the next pass plans it anew
+        return True
 
     def _nodes_changed(self, event: NodesChanged, decisions: list[Decision]) -> bool:
-        return False
+        pool = self.state.capacity.index.get(event.pool, -1)
+        if pool < 0:
+            reason = Reason(code=ReasonCode.NO_SUCH_POOL)
+            decisions.append(Refused(now_s=event.now_s, job_id="", reasons=(reason,)))
+            return False
+        self.state.capacity.change(pool, event.total, event.node_units)
+        return True
 
     def _policy_changed(self, event: PolicyChanged, decisions: list[Decision]) -> bool:
-        return False
+        state = self.state
+        policy = policy_from_document(event.policy)
+        self.policy, self._parameters = policy, parameter_vector(policy)
+        state.teams.configure(policy.quotas, policy.fair_share)
+        for slot in state.store.waiting_slots.tolist():
+            job = state.specs[slot]
+            assert job is not None  # noqa: S101 - the slot of a waiting job
+            if policy.workload_class(job.workload_class) < 0:
+                state.specs[slot] = replace(job, workload_class="")
+            admission.set_class(state, policy, slot)
+        slots = state.store.waiting_slots
+        assess(state.store.floats, state.store.ints, state.store.log_quantiles, slots, self._parameters)
+        return True
 
     def _tick(self, event: Tick, decisions: list[Decision]) -> bool:
         return True
 
-    def _refused(self, event: Any, code: ReasonCode) -> Refused:
-        return Refused(now_s=event.now_s, job_id=event.job_id, reasons=(Reason(code=code),))
+    def _slot(self, event: Any, decisions: list[Decision], *states: int) -> int:
+        """Return the slot of an event's job; refuse the event and return -1 where its state does not fit."""
+        slot = self.state.store.slot_of.get(event.job_id, -1)
+        if slot >= 0 and (not states or self.state.store.ints[c.STATE, slot] in states):
+            return slot
+        code = ReasonCode.UNKNOWN_JOB if slot < 0 else ReasonCode.WRONG_STATE
+        decisions.append(Refused(now_s=event.now_s, job_id=event.job_id, reasons=(Reason(code=code),)))
+        return -1
 
-    # passes -----------------------------------------------------------------------------------------
+    def _assess(self, slot: int) -> None:
+        """Set size and plan of one waiting job."""
+        store = self.state.store
+        self._one[0] = slot
+        assess(store.floats, store.ints, store.log_quantiles, self._one, self._parameters)
 
-    def _set_policy(self, policy: Policy) -> None:
-        if not self.pools:
-            raise ArgumentError("a coordinator needs at least one pool")
-        self.policy = policy
-        self._parameters = parameters(policy)
-        tiers = max(each.tier for each in policy.classes) + 1
-        pools, teams = len(self.pools), len(self._teams)
-        self._held = np.zeros((tiers, pools), dtype=np.int64)
-        self._used = np.zeros((teams, pools), dtype=np.int64)
-        self._most = np.full((teams, pools), np.iinfo(np.int64).max // 2)
-        self._parents = np.full(teams, -1, dtype=np.int64)
-        self._share = np.ones(teams)
-        self._widest = float(self.total.max())
-        self._one = np.zeros(1, dtype=np.int64)
-        self._blank = np.full(c.FLOATS, _NAN)
-        self._blank[[c.SAVED, c.CHECKPOINT_EVERY, c.RESTART_COST, c.NOT_BEFORE, c.BASE, c.SERVED]] = 0.0
 
-    def _pass(self, decisions: list[Decision]) -> None:
-        store = self.store
-        started = np.empty(store.n_queue, dtype=np.int64)
-        promised = np.empty(store.n_queue, dtype=np.int64)
-        old = np.empty(store.n_queue)
-        n_started, n_promised, exceeded = run_cycle(
-            store.floats,
-            store.ints,
-            store.log_quantiles,
-            store.queue,
-            store.n_queue,
-            store.running,
-            store.n_running,
-            self.free,
-            self._held,
-            self._used,
-            self._most,
-            self._parents,
-            self._share,
-            self._widest,
-            self.now_s,
-            self._parameters,
-            started,
-            promised,
-            old,
-        )
-        store.n_queue -= n_started
-        store.n_running += n_started
-        for slot in started[:n_started].tolist():
-            decisions.append(self._start_decision(slot))
-        for k in range(n_promised):
-            decisions.append(self._promise_decision(int(promised[k]), float(old[k]), exceeded))
-
-    def _start_decision(self, slot: int) -> Started:
-        store = self.store
-        pool = self.pools[store.ints[c.POOL, slot]]
-        code = ReasonCode(int(store.ints[c.REASON, slot]))
-        return Started(
-            now_s=self.now_s,
-            job_id=store.ids[slot],
-            pool=pool.name,
-            resume_s=float(store.floats[c.BASE, slot]),
-            reason=Reason(code=code, numbers={}),
-        )
-
-    def _promise_decision(self, slot: int, old_s: float, exceeded: int) -> Promised | PromiseMoved:
-        store = self.store
-        start_s = float(store.floats[c.PROMISE, slot])
-        pool = self.pools[store.ints[c.POOL, slot]]
-        if old_s != old_s:
-            return Promised(
-                now_s=self.now_s, job_id=store.ids[slot], pool=pool.name, start_s=start_s, latest_s=start_s
-            )
-        if start_s < old_s:
-            code = ReasonCode.EARLIER_END
-        else:
-            code = ReasonCode.FORECAST_EXCEEDED if exceeded else ReasonCode.OVERTAKEN
-        return PromiseMoved(
-            now_s=self.now_s,
-            job_id=store.ids[slot],
-            old_start_s=old_s,
-            start_s=start_s,
-            reason=Reason(code=code),
-        )
+_STATE_NAMES = {c.WAITING: "waiting", c.RUNNING: "running", c.LEAVING: "evicting", c.FREE_SLOT: ""}

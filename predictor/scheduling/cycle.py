@@ -10,14 +10,16 @@ import numpy as np
 from predictor.features.compiled import compiled
 from predictor.scheduling import columns as c
 from predictor.scheduling import parameters as p
-from predictor.scheduling.expected import correct_ends, expect_end
+from predictor.scheduling.expected import begin, correct_ends
+from predictor.scheduling.node_profile import earliest_on_nodes, limit_to_promises
+from predictor.scheduling.nodes import hold_nodes, place
 from predictor.scheduling.priority import first_in_order, rank_and_key
 from predictor.scheduling.profile import build_profile, carve, earliest_start
 from predictor.scheduling.store import FloatArray, IntArray
 
 # Values of ReasonCode; a test holds them equal.
 IN_ORDER, BACKFILLED = 1, 2
-CAPACITY_SHORT, BEHIND_OTHERS, WOULD_DELAY, QUOTA, HEADROOM, BEYOND_DEPTH, BACKING_OFF = 10, 11, 12, 13, 14, 16, 17
+CAPACITY_SHORT, BEHIND_OTHERS, WOULD_DELAY, QUOTA, HEADROOM, FRAGMENTED, BACKING_OFF = 10, 11, 12, 13, 14, 15, 17
 
 
 @compiled
@@ -49,6 +51,12 @@ def run_cycle(
     widest: float,
     now_s: float,
     parameters: FloatArray,
+    node_free: IntArray,
+    node_units: IntArray,
+    islands: IntArray,
+    first: IntArray,
+    listed: IntArray,
+    spare: IntArray,
     started: IntArray,
     promised: IntArray,
     old_promise: FloatArray,
@@ -61,6 +69,8 @@ def run_cycle(
         used, most: shape (teams, P), units that teams hold (updated) and may hold at most.
         parents: shape (teams,), the parent of a team, -1 = none.
         share: shape (teams,), factor on the size of a team's jobs.
+        node_free, node_units, islands, first, listed, spare: nodes of the pools, see ``nodes``; ``first`` has shape
+            (P + 1,), a pool without nodes is only counted.
         started, promised, old_promise: shape (capacity,), set to slots, slots, and their promise until now.
     """
     depth = int(min(parameters[p.DEPTH], n_queue))
@@ -93,6 +103,20 @@ def run_cycle(
     n_started, n_promised = 0, 0
     shut = 0  # bit set of pools where nobody may go ahead of the blocked head
 
+    n_nodes = node_free.shape[0]
+    entitlements = int(min(depth, heads + eldest + guarded_left)) if n_nodes else 0
+    promise_end = np.empty(depth)
+    uses = np.zeros((entitlements, n_nodes), np.int64)
+    node_slack = np.zeros((entitlements, n_nodes), np.int64)
+    chosen_nodes = np.empty(n_nodes, np.int64)
+    amounts = np.empty(n_nodes, np.int64)
+    best_nodes = np.empty(n_nodes, np.int64)
+    best_amounts = np.empty(n_nodes, np.int64)
+    at_start = np.empty(n_nodes, np.int64)
+    best_at_start = np.empty(n_nodes, np.int64)
+    trial = np.empty(n_nodes, np.int64)
+    n_chosen = 0
+
     total_free = 0
     for pool in range(n_pools):
         total_free += max(free[pool], 0)
@@ -106,10 +130,10 @@ def run_cycle(
             for k in range(depth - at):
                 plans[k] = floats[c.PLAN, queue[rest[k]]]
             order[at:] = rest[np.argsort(plans, kind="mergesort")]
-        place = order[at]
-        slot = queue[place]
+        row = order[at]
+        slot = queue[row]
         at += 1
-        guarded = ranks[place] == 2 * ints[c.TIER, slot]
+        guarded = ranks[row] == 2 * ints[c.TIER, slot]
         if total_free <= 0 and heads <= 0 and eldest_left <= 0 and not (guarded and guarded_left > 0):
             break
         width = ints[c.WIDTH, slot]
@@ -120,6 +144,7 @@ def run_cycle(
             explain_as(floats, ints, slot, BACKING_OFF, ints[c.EVICTIONS, slot], floats[c.NOT_BEFORE, slot], 0.0)
             continue
 
+        nodes, one_island = ints[c.NODES, slot], ints[c.ISLAND, slot] == 1
         chosen = -1
         code = BEHIND_OTHERS if shut else CAPACITY_SHORT
         within_quota = False
@@ -148,6 +173,42 @@ def run_cycle(
                 code = HEADROOM
                 continue
             delays = False
+            if first[pool + 1] > first[pool]:
+                low, high = first[pool], first[pool + 1]
+                for node in range(low, high):
+                    trial[node] = node_free[node]
+                n_chosen = place(
+                    trial, node_units, islands, low, high, width, nodes, one_island, chosen_nodes, amounts
+                )
+                if n_chosen == 0:
+                    code = FRAGMENTED
+                    continue
+                if n_promises == 0:
+                    chosen = pool
+                    break
+                limit_to_promises(
+                    trial,
+                    node_slack,
+                    promise_at,
+                    promise_pool,
+                    n_promises,
+                    pool,
+                    -np.inf,
+                    now_s + plan_s,
+                    low,
+                    high,
+                )
+                n_chosen = place(
+                    trial, node_units, islands, low, high, width, nodes, one_island, chosen_nodes, amounts
+                )
+                if n_chosen == 0:
+                    code = WOULD_DELAY
+                    for k in range(n_promises):
+                        if promise_pool[k] == pool:
+                            blocking_s = min(blocking_s, promise_at[k])
+                    continue
+                chosen = pool
+                break
             for k in range(n_promises):
                 if promise_pool[k] == pool and promise_at[k] < now_s + plan_s and width > slack[k]:
                     delays = True
@@ -166,15 +227,10 @@ def run_cycle(
             while holder >= 0:
                 used[holder, chosen] += width
                 holder = parents[holder]
-            floats[c.START, slot] = now_s
-            floats[c.BASE, slot] = floats[c.SAVED, slot]
-            floats[c.SAVED_AT, slot] = now_s
-            ints[c.POOL, slot] = chosen
-            ints[c.STATE, slot] = c.RUNNING
             ints[c.PLACE, slot] = n_running
             running[n_running] = slot
             n_running += 1
-            expect_end(floats, ints, logs, slot, now_s, parameters)
+            begin(floats, ints, logs, slot, chosen, now_s, parameters)
             explain_as(
                 floats, ints, slot, BACKFILLED if n_promises > 0 else IN_ORDER, width, free[chosen] + width, n_promises
             )
@@ -182,6 +238,13 @@ def run_cycle(
             started[n_started] = slot
             n_started += 1
             taken_until_s = max(floats[c.PLAN_END, slot], now_s + plan_s)
+            if first[chosen + 1] > first[chosen]:
+                ints[c.NODE_LIST, slot] = hold_nodes(node_free, listed, spare, chosen_nodes, amounts, n_chosen)
+                for k in range(n_promises):
+                    if promise_pool[k] == chosen and promise_at[k] < taken_until_s:
+                        for m in range(n_chosen):
+                            node_slack[k, chosen_nodes[m]] -= amounts[m]
+                continue
             for k in range(n_promises):
                 if promise_pool[k] == chosen and promise_at[k] < taken_until_s:
                     slack[k] -= width
@@ -199,7 +262,7 @@ def run_cycle(
             floats[c.NUMBER_1, slot] = plan_s
             floats[c.NUMBER_2, slot] = blocking_s
 
-        old = place < eldest
+        old = row < eldest
         if old:
             eldest_left -= 1
         entitled = code != HEADROOM and (
@@ -212,13 +275,44 @@ def run_cycle(
                 heads -= 1
             best_pool, best_step = -1, -1
             best_s = np.inf
+            n_best = 0
             for pool in range(n_pools):
                 if not (ints[c.POOLS, slot] >> pool) & 1:
                     continue
+                if not corrected:
+                    corrected = True
+                    exceeded = correct_ends(floats, ints, logs, running, n_running, now_s, parameters)
+                if first[pool + 1] > first[pool]:
+                    start_s, n_chosen = earliest_on_nodes(
+                        floats,
+                        ints,
+                        running,
+                        n_running,
+                        node_free,
+                        node_units,
+                        islands,
+                        first[pool],
+                        first[pool + 1],
+                        listed,
+                        slot,
+                        pool,
+                        now_s,
+                        promise_at,
+                        promise_end,
+                        promise_pool,
+                        uses,
+                        node_slack,
+                        n_promises,
+                        chosen_nodes,
+                        amounts,
+                        at_start,
+                    )
+                    if start_s < best_s:
+                        best_pool, best_s, n_best = pool, start_s, n_chosen
+                        best_nodes[:n_best], best_amounts[:n_best] = chosen_nodes[:n_best], amounts[:n_best]
+                        best_at_start[:] = at_start
+                    continue
                 if steps[pool] == 0:
-                    if not corrected:
-                        corrected = True
-                        exceeded = correct_ends(floats, ints, logs, running, n_running, now_s, parameters)
                     steps[pool] = build_profile(
                         floats, ints, running, n_running, pool, free[pool], now_s, times[pool], frees[pool]
                     )
@@ -226,15 +320,26 @@ def run_cycle(
                 if step >= 0 and times[pool, step] < best_s:
                     best_pool, best_step, best_s = pool, step, times[pool, step]
             if best_pool >= 0:
-                steps[best_pool] = carve(
-                    times[best_pool], frees[best_pool], steps[best_pool], best_step, plan_s, width
-                )
+                on_nodes = first[best_pool + 1] > first[best_pool]
+                if on_nodes:
+                    node_slack[n_promises] = best_at_start
+                    for m in range(n_best):
+                        uses[n_promises, best_nodes[m]] += best_amounts[m]
+                    node_slack[n_promises] -= uses[n_promises]
+                else:
+                    steps[best_pool] = carve(
+                        times[best_pool], frees[best_pool], steps[best_pool], best_step, plan_s, width
+                    )
+                    slack[n_promises] = frees[best_pool, best_step]
                 for k in range(n_promises):
                     if promise_pool[k] == best_pool and best_s <= promise_at[k] < best_s + plan_s:
-                        slack[k] -= width
+                        if on_nodes:
+                            node_slack[k] -= uses[n_promises]
+                        else:
+                            slack[k] -= width
                 promise_at[n_promises] = best_s
+                promise_end[n_promises] = best_s + plan_s
                 promise_pool[n_promises] = best_pool
-                slack[n_promises] = frees[best_pool, best_step]
                 n_promises += 1
                 until = floats[c.PROMISE, slot]
                 if not abs(best_s - until) <= parameters[p.TOLERANCE]:

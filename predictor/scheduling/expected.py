@@ -8,6 +8,7 @@ import numpy as np
 from predictor.features.compiled import compiled
 from predictor.scheduling import columns as c
 from predictor.scheduling import parameters as p
+from predictor.scheduling.gittins import gittins_rank_s
 from predictor.scheduling.remaining import quantile_s, remaining_s
 from predictor.scheduling.store import FloatArray, IntArray
 
@@ -42,9 +43,14 @@ def assess(
     for slot in slots:
         done_s = floats[c.SAVED, slot]
         restart_s = floats[c.RESTART_COST, slot] if ints[c.EVICTIONS, slot] > 0 else 0.0
-        size = whole_duration_s(
-            floats, logs, slot, parameters[p.ORDER_SOURCE], parameters[p.ORDER_LEVEL], done_s
-        )
+        if parameters[p.ORDER_BY] == p.BY_ATTAINED:
+            size = done_s
+        elif parameters[p.ORDER_BY] == p.BY_GITTINS:
+            size = gittins_rank_s(logs[slot], floats[c.LIMIT, slot], done_s)
+        else:
+            size = whole_duration_s(
+                floats, logs, slot, parameters[p.ORDER_SOURCE], parameters[p.ORDER_LEVEL], done_s
+            )
         exponent = parameters[p.WIDTH_EXPONENT]
         if exponent != 0.0:
             size *= ints[c.WIDTH, slot] ** exponent
@@ -55,10 +61,21 @@ def assess(
 
 
 @compiled
-def expect_end(
-    floats: FloatArray, ints: IntArray, logs: FloatArray, slot: int, now_s: float, parameters: FloatArray
+def begin(
+    floats: FloatArray,
+    ints: IntArray,
+    logs: FloatArray,
+    slot: int,
+    pool: int,
+    now_s: float,
+    parameters: FloatArray,
 ) -> None:
-    """Set PLAN_END of a job that starts now."""
+    """Let an attempt of a waiting job begin now, and say when it is expected to end."""
+    floats[c.START, slot] = now_s
+    floats[c.BASE, slot] = floats[c.SAVED, slot]
+    ints[c.POOL, slot] = pool
+    ints[c.NODE_LIST, slot] = -1
+    ints[c.STATE, slot] = c.RUNNING
     if parameters[p.PLAN_SOURCE] == p.FROM_FORECAST:
         limit_s, base_s = floats[c.LIMIT, slot], floats[c.BASE, slot]
         restart_s = floats[c.RESTART_COST, slot] if ints[c.EVICTIONS, slot] > 0 else 0.0

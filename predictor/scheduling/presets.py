@@ -1,7 +1,10 @@
 """This module holds the policies that the simulator compares, each a configuration of the one Coordinator."""
 
 from predictor.errors import ArgumentError
-from predictor.scheduling.policy import Order, Plan, Policy, Reserve
+from predictor.scheduling.order import Order
+from predictor.scheduling.policy import Policy
+from predictor.scheduling.preemption import Preemption
+from predictor.scheduling.reservation import Plan, Reserve
 
 _ALL = 1_000_000_000
 
@@ -29,29 +32,55 @@ _BY_LIMIT = Plan(source="limit", correction="limit")
 _BY_ESTIMATE = Plan(source="estimate", correction="limit")
 _NO_BACKFILL = Reserve(heads=0, guarded=0, backfill=False)
 
+_NO_EVICTION = Preemption(mode="none")
+_ALWAYS_EVICT = Preemption(
+    mode="order",
+    least_runtime_s=0.0,
+    grace_s=0.0,
+    most_evictions=_ALL,
+    backoff_s=0.0,
+    per_hour=_ALL,
+    ending_soon_s=0.0,
+    advantage=1.0,
+)
+
 PRESETS: dict[str, Policy] = {
-    "fifo": Policy(name="fifo", order=_FIRST_COME, plan=_BY_LIMIT, reserve=_NO_BACKFILL),
-    "easy": Policy(name="easy", order=_FIRST_COME, plan=_BY_LIMIT, reserve=Reserve(depth=_ALL)),
+    "fifo": Policy(name="fifo", preemption=_NO_EVICTION, order=_FIRST_COME, plan=_BY_LIMIT, reserve=_NO_BACKFILL),
+    "easy": Policy(name="easy", preemption=_NO_EVICTION, order=_FIRST_COME, plan=_BY_LIMIT, reserve=Reserve(depth=_ALL)),
     "easy-pp": Policy(
-        name="easy-pp",
+        name="easy-pp", preemption=_NO_EVICTION,
         order=_FIRST_COME,
         plan=_BY_ESTIMATE,
         reserve=Reserve(backfill_order="shortest", depth=_ALL),
     ),
     "sjf-oracle": Policy(
-        name="sjf-oracle",
+        name="sjf-oracle", preemption=_NO_EVICTION,
         order=Order(by="size", source="estimate", ageing="none"),
         plan=_BY_ESTIMATE,
         reserve=_NO_BACKFILL,
     ),
+    "srtf-oracle": Policy(
+        name="srtf-oracle",
+        preemption=_ALWAYS_EVICT,
+        order=Order(by="size", source="estimate", ageing="none"),
+        plan=_BY_ESTIMATE,
+        reserve=_NO_BACKFILL,
+    ),
+    "las": Policy(
+        name="las",
+        preemption=_ALWAYS_EVICT,
+        order=Order(by="attained", width_exponent=1.0, ageing="none"),
+        plan=_BY_LIMIT,
+        reserve=_NO_BACKFILL,
+    ),
     "qssf": Policy(
-        name="qssf",
+        name="qssf", preemption=_NO_EVICTION,
         order=Order(by="size", source="estimate", width_exponent=1.0, ageing="none"),
         plan=_BY_ESTIMATE,
         reserve=_NO_BACKFILL,
     ),
     "conservative": Policy(
-        name="conservative",
+        name="conservative", preemption=_NO_EVICTION,
         order=_FIRST_COME,
         plan=_BY_LIMIT,
         reserve=Reserve(heads=_ALL, depth=_ALL),

@@ -14,6 +14,15 @@ from predictor.scheduling import parameters as p
 from predictor.scheduling.store import FloatArray, IntArray
 
 
+_LEVEL_APART = 1e10  # seconds, more than any instant
+
+
+@compiled
+def service_level(served: float, step: float) -> float:
+    """Return the level of attained service: levels double in width (Gu et al., Tiresias, 2019)."""
+    return np.floor(np.log2(1.0 + served / step))
+
+
 @compiled
 def order_key(
     floats: FloatArray, ints: IntArray, slot: int, now_s: float, parameters: FloatArray, share: FloatArray
@@ -22,6 +31,9 @@ def order_key(
     submit_s = floats[c.SUBMIT, slot]
     if parameters[p.ORDER_BY] == p.BY_SUBMIT:
         return submit_s
+    if parameters[p.ORDER_BY] == p.BY_ATTAINED:
+        level = service_level(floats[c.SIZE, slot], parameters[p.ATTAINED_STEP])
+        return level * _LEVEL_APART + submit_s
     wait_s = now_s - submit_s
     key = floats[c.SIZE, slot] * share[ints[c.TEAM, slot]]
     ageing = parameters[p.AGEING]

@@ -1,0 +1,70 @@
+"""This module configures who comes first in the queue."""
+
+from dataclasses import dataclass
+
+from predictor.scheduling.checks import above, choice, least, probability
+from predictor.scheduling.remaining import GEOMETRIC_MEAN, MEAN
+
+ORDERS = ("submit", "size", "attained", "gittins")
+AGEINGS = ("none", "linear", "ratio")
+SOURCES = ("limit", "estimate", "forecast")
+STATISTICS = {"mean": MEAN, "geometric_mean": GEOMETRIC_MEAN}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """Who comes first.
+
+    Attributes:
+        by: ``submit`` (first come, first served), ``size`` (expected seconds left, times width), ``attained``
+            (least served first, in steps of ``attained_step``), or ``gittins`` (see ``gittins``).
+        source: which duration the size is made of.
+        level: which part of a forecast: a quantile, ``mean`` or ``geometric_mean``.
+        width_exponent: 0 = duration alone, 1 = duration times width.
+        ageing: ``linear``: key = size - ageing_rate * wait; ``ratio``: key = size / (1 + wait/tau)^power.
+        ageing_rate: seconds of size forgiven for each second of waiting.
+        guard_s: jobs that have waited longer come first, oldest first; ``inf`` = never.
+        guard_width_exponent: above 0, the guard of a job is guard_s / (width / total)^exponent.
+        attained_step: unit-seconds of service between two levels of ``attained``.
+        deadline_weight, deadline_horizon_s: within the horizon before its latest start, a job with a deadline
+            is pulled forward by weight * (horizon - slack) seconds.
+    """
+
+    by: str = "size"
+    source: str = "forecast"
+    level: float | str = 0.5
+    width_exponent: float = 0.0
+    ageing: str = "linear"
+    ageing_rate: float = 0.1
+    ageing_tau_s: float = 3600.0
+    ageing_power: float = 1.0
+    guard_s: float = float("inf")
+    guard_width_exponent: float = 0.0
+    deadline_weight: float = 1.0
+    deadline_horizon_s: float = 3600.0
+    attained_step: float = 3600.0
+
+    def faults(self) -> list[str]:
+        """Return what is wrong with it, [] = nothing."""
+        faults = [
+            choice("order.by", self.by, ORDERS),
+            choice("order.source", self.source, SOURCES),
+            choice("order.ageing", self.ageing, AGEINGS),
+            least("order.ageing_rate", self.ageing_rate, 0.0),
+            above("order.ageing_tau_s", self.ageing_tau_s),
+            above("order.attained_step", self.attained_step),
+            least("order.ageing_power", self.ageing_power, 0.0),
+            least("order.guard_s", self.guard_s, 0.0),
+            least("order.deadline_weight", self.deadline_weight, 0.0),
+            least("order.deadline_horizon_s", self.deadline_horizon_s, 0.0),
+        ]
+        if isinstance(self.level, str):
+            faults.append(choice("order.level", self.level, tuple(STATISTICS)))
+        else:
+            faults.append(probability("order.level", self.level))
+        return [fault for fault in faults if fault]
+
+    @property
+    def level_number(self) -> float:
+        """The level as the compiled code takes it."""
+        return STATISTICS[self.level] if isinstance(self.level, str) else self.level

@@ -1,0 +1,265 @@
+"""This module decides who may evict, who may be evicted, and whose eviction costs least.
+
+Cycles are impossible. By class, a job evicts only jobs of a higher eviction rank, and ranks are a strict
+order; a job that claims its team's own quota back evicts only what others borrowed. By order, a victim
+must hold its units ``advantage`` times longer than the job that takes them. On top, no job is evicted more
+often than ``most_evictions``, nor within ``least_runtime_s`` of its start, each eviction is followed by a
+growing back-off, and all evictions together are bounded per hour.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from predictor.contracts.reasons import ReasonCode
+from predictor.scheduling import checkpoint
+from predictor.scheduling import columns as c
+from predictor.scheduling.capacity import Capacity
+from predictor.scheduling.classes import WorkloadClass
+from predictor.scheduling.gittins import gittins_ranks_s
+from predictor.scheduling.nodes import add_listed, place
+from predictor.scheduling.order import Order
+from predictor.scheduling.priority import service_level
+from predictor.scheduling.store import FloatArray, IntArray, JobStore
+from predictor.scheduling.teams import Teams
+
+MODES = ("none", "class", "order")
+VICTIMS = ("cheapest", "youngest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preemption:
+    """Rules of eviction.
+
+    Attributes:
+        mode: ``none``; ``class``: by right of class and quota; ``order``: also whoever comes before a running
+            job by far, where interruptions are cheap.
+        victim: ``cheapest`` (lost work, restart, remaining time) or ``youngest`` (a common default elsewhere).
+        least_runtime_s: an attempt is left alone so long.
+        grace_s: time for a final checkpoint, for jobs that write their own.
+        most_evictions: of one job.
+        backoff_s: an evicted job waits so long at least, twice as long each further time.
+        per_hour: evictions of all jobs within an hour.
+        ending_soon_s: who is expected to end within this time is left alone.
+        advantage: order mode: expected remaining time of a victim must exceed so many times that of the job
+            that takes its units, the cost of the eviction added.
+        tries: for how many waiting jobs, in order, a pass looks for victims.
+        period_s: order mode: how often running jobs are compared with waiting ones when nothing happens.
+    """
+
+    mode: str = "class"
+    victim: str = "cheapest"
+    least_runtime_s: float = 300.0
+    grace_s: float = 30.0
+    most_evictions: int = 3
+    backoff_s: float = 300.0
+    per_hour: int = 120
+    ending_soon_s: float = 60.0
+    advantage: float = 2.0
+    tries: int = 16
+    period_s: float = 300.0
+
+    def faults(self) -> list[str]:
+        """Return what is wrong with it, [] = nothing."""
+        faults = []
+        if self.mode not in MODES:
+            faults.append(f"preemption.mode={self.mode!r} is not one of {', '.join(MODES)}")
+        if self.victim not in VICTIMS:
+            faults.append(f"preemption.victim={self.victim!r} is not one of {', '.join(VICTIMS)}")
+        for name in ("least_runtime_s", "grace_s", "most_evictions", "backoff_s", "per_hour", "ending_soon_s"):
+            if getattr(self, name) < 0:
+                faults.append(f"preemption.{name}={getattr(self, name)} must be 0 or more")
+        if not self.advantage >= 1:
+            faults.append(f"preemption.advantage={self.advantage} must be 1 or more, or jobs evict in turn")
+        if not self.period_s > 0:
+            faults.append(f"preemption.period_s={self.period_s} must be above 0")
+        return faults
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Victims:
+    """Running jobs to evict for one waiting job, and where it then starts.
+
+    Attributes:
+        slots: shape (v,). lost_s: shape (v,), what each loses, restart included. remaining_s: shape (v,).
+    """
+
+    slots: IntArray
+    lost_s: FloatArray
+    remaining_s: FloatArray
+    pool: int
+    code: ReasonCode
+
+
+def choose_victims(
+    store: JobStore,
+    capacity: Capacity,
+    teams: Teams,
+    classes: tuple[WorkloadClass, ...],
+    rules: Preemption,
+    slot: int,
+    now_s: float,
+    order: Order,
+) -> Victims | None:
+    """Return the cheapest victims that make room for a waiting job, None = there are none.
+
+    Pools are tried in order of preference; gangs get room on nodes where they really can start.
+    """
+    width = int(store.ints[c.WIDTH, slot])
+    for pool in range(len(capacity.pools)):
+        if not store.ints[c.POOLS, slot] >> pool & 1:
+            continue
+        running = store.running_slots
+        here = running[store.ints[c.POOL, running] == pool]
+        if not len(here) or not _within_most(teams, int(store.ints[c.TEAM, slot]), pool, width):
+            continue
+        lost_s = checkpoint.lost_work_s(store, here, now_s)
+        remaining_s = np.maximum(store.floats[c.PLAN_END, here] - now_s, 1.0)
+        allowed, code = _permission(
+            store, teams, classes, rules, slot, pool, here, lost_s, remaining_s, now_s, order
+        )
+        if not allowed.any():
+            continue
+        here, lost_s, remaining_s = here[allowed], lost_s[allowed], remaining_s[allowed]
+        sequence = _cheapest_first(store, classes, rules, here, lost_s, remaining_s)
+        kept = _enough(store, capacity, slot, pool, here[sequence])
+        if kept is not None:
+            chosen = sequence[kept]
+            return Victims(
+                slots=here[chosen],
+                lost_s=lost_s[chosen],
+                remaining_s=remaining_s[chosen],
+                pool=pool,
+                code=code,
+            )
+    return None
+
+
+def _within_most(teams: Teams, team: int, pool: int, width: int) -> bool:
+    while team >= 0:
+        if teams.used[team, pool] + width > teams.most[team, pool]:
+            return False
+        team = int(teams.parents[team])
+    return True
+
+
+def _permission(
+    store: JobStore,
+    teams: Teams,
+    classes: tuple[WorkloadClass, ...],
+    rules: Preemption,
+    slot: int,
+    pool: int,
+    here: IntArray,
+    lost_s: FloatArray,
+    remaining_s: FloatArray,
+    now_s: float,
+    order: Order,
+) -> tuple[np.ndarray, ReasonCode]:
+    """Return which running jobs this waiting job may evict, and by which right."""
+    floats, ints = store.floats, store.ints
+    evictable = (
+        (ints[c.PREEMPTIBLE, here] == 1)
+        & (ints[c.STATE, here] == c.RUNNING)
+        & (now_s - floats[c.START, here] >= rules.least_runtime_s)
+        & (ints[c.EVICTIONS, here] < rules.most_evictions)
+        & (remaining_s > rules.ending_soon_s)
+    )
+    kind = classes[ints[c.CLASS, slot]]
+    ranks = np.array([each.eviction_rank for each in classes])
+    if kind.may_preempt:
+        return evictable & (ranks[ints[c.CLASS, here]] > kind.eviction_rank), ReasonCode.CHEAPEST_VICTIM
+    team = int(ints[c.TEAM, slot])
+    if teams.within_own(team, pool, int(ints[c.WIDTH, slot])):
+        borrowed = np.array([teams.borrowed(int(each), pool) > 0 for each in ints[c.TEAM, here]], dtype=bool)
+        return evictable & borrowed, ReasonCode.RECLAIMED
+    if rules.mode == "order":
+        not_above = ranks[ints[c.CLASS, here]] >= kind.eviction_rank
+        if order.by == "attained":
+            served = checkpoint.work_done_s(store, here, now_s) * _width_factor(store, here, order)
+            level = service_level(float(floats[c.SIZE, slot]), order.attained_step)
+            later = np.floor(np.log2(1.0 + served / order.attained_step)) > level
+        elif order.by == "gittins":
+            done_s = checkpoint.work_done_s(store, here, now_s)
+            ranks_s = gittins_ranks_s(store.log_quantiles[here], floats[c.LIMIT, here], done_s)
+            ranks_s = ranks_s * _width_factor(store, here, order)
+            later = ranks_s > float(floats[c.SIZE, slot]) * rules.advantage + lost_s
+        else:
+            later = remaining_s > float(floats[c.PLAN, slot]) * rules.advantage + lost_s
+        return evictable & not_above & later, ReasonCode.OUTRANKED
+    return np.zeros(len(here), dtype=bool), ReasonCode.OUTRANKED
+
+
+def _width_factor(store: JobStore, slots: IntArray, order: Order) -> FloatArray:
+    return np.asarray(store.ints[c.WIDTH, slots].astype(np.float64) ** order.width_exponent)
+
+
+def _cheapest_first(
+    store: JobStore,
+    classes: tuple[WorkloadClass, ...],
+    rules: Preemption,
+    here: IntArray,
+    lost_s: FloatArray,
+    remaining_s: FloatArray,
+) -> IntArray:
+    """Return positions of victims, first evicted first: rank, then cost of a freed unit, then youngest."""
+    sequence = -store.ints[c.SEQUENCE, here]
+    if rules.victim == "youngest":
+        return np.lexsort((sequence, -store.floats[c.START, here]))
+    ranks = np.array([each.eviction_rank for each in classes])[store.ints[c.CLASS, here]]
+    # What is lost weighs more the less is left to run: a job about to end frees its units by itself.
+    cost = (lost_s + 1.0) * (1.0 + lost_s / remaining_s)
+    return np.lexsort((sequence, cost, -ranks))
+
+
+def _enough(
+    store: JobStore, capacity: Capacity, slot: int, pool: int, ordered: IntArray
+) -> IntArray | None:
+    """Return positions of the fewest of the first victims that make room, None = all do not suffice."""
+    width = int(store.ints[c.WIDTH, slot])
+    if not capacity.has_nodes(pool):
+        freed = np.cumsum(store.ints[c.WIDTH, ordered])
+        short = width - int(capacity.free[pool])
+        if not len(freed) or freed[-1] < short:
+            return None
+        kept = list(range(int(np.searchsorted(freed, short)) + 1))
+        spare = int(freed[kept[-1]]) - short
+        for k in kept[-2::-1]:  # who is not needed after all stays, the costliest first
+            if store.ints[c.WIDTH, ordered[k]] <= spare:
+                spare -= int(store.ints[c.WIDTH, ordered[k]])
+                kept.remove(k)
+        return np.array(kept)
+    free = capacity.node_free.copy()
+    kept = []
+    for k, victim in enumerate(ordered):
+        add_listed(free, capacity.listed, int(store.ints[c.NODE_LIST, victim]), 1)
+        kept.append(k)
+        if fits(store, capacity, free, slot, pool):
+            break
+    else:
+        return None
+    for k in kept[-2::-1]:
+        add_listed(free, capacity.listed, int(store.ints[c.NODE_LIST, ordered[k]]), -1)
+        if fits(store, capacity, free, slot, pool):
+            kept.remove(k)
+        else:
+            add_listed(free, capacity.listed, int(store.ints[c.NODE_LIST, ordered[k]]), 1)
+    return np.array(kept)
+
+
+def fits(store: JobStore, capacity: Capacity, free: IntArray, slot: int, pool: int) -> bool:
+    """Return whether a job's gang fits on nodes with so many free units."""
+    chosen = np.empty(len(free), dtype=np.int64)
+    found = place(
+        free,
+        capacity.node_units,
+        capacity.islands,
+        int(capacity.first[pool]),
+        int(capacity.first[pool + 1]),
+        int(store.ints[c.WIDTH, slot]),
+        int(store.ints[c.NODES, slot]),
+        bool(store.ints[c.ISLAND, slot] == 1),
+        chosen,
+        np.empty_like(chosen),
+    )
+    return found > 0
