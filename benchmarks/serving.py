@@ -271,7 +271,7 @@ def train_small(directory: Path, jobs: int) -> Path:
 @contextlib.contextmanager
 def our_service(bundle: Path, folder: Path) -> Iterator[list[Target]]:
     port = free_port()
-    command = [sys.executable, "-m", "predictor.cli", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "predictor.cli", "serve", "--insecure-dev", "--port", str(port)]
     command += ["--models", str(folder / "none"), "--outcomes", str(folder / "outcomes")]
     batch = {
         "jobs": [{**JOB, "user": f"u{n % 40:02d}", "walltime_s": 3600 + 60 * (n % 90)} for n in range(1000)]

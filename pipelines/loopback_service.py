@@ -80,7 +80,7 @@ def run_service(*, models: Path, outcomes: Path, log: Path) -> Iterator[Loopback
         port = probe.getsockname()[1]
     command = [
         sys.executable, "-m", "predictor.cli", "serve", "--host", LOOPBACK, "--port", str(port),
-        "--models", str(models), "--outcomes", str(outcomes),
+        "--models", str(models), "--outcomes", str(outcomes), "--insecure-dev",
     ]  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREDICTOR_")}
     with log.open("wb") as file:

@@ -22,6 +22,8 @@ SUMMARIES = {
     "retrain": "the batch job: data, train, evaluate, gate, register, publish",
     "models": "list, show, promote, rollback and verify model bundles",
     "serve": "answer schedulers over HTTP",
+    "keys": "make, list and revoke API keys of the service",
+    "store": "migrate, check, export and prune the database of the service",
     "review": "open the MLflow UI on our store",
 }
 EXIT_REFUSED = 1

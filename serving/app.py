@@ -28,6 +28,7 @@ from serving.problems import (
 from serving.routes.operations import operations_router
 from serving.routes.outcomes import OutcomesEndpoint
 from serving.routes.predictions import PredictionsEndpoint
+from serving.security.guard import GuardMiddleware
 from serving.services import Services
 
 
@@ -59,7 +60,8 @@ def create_app(services: Services) -> FastAPI:
     )  # fmt: skip
     hot = _hot_endpoints(services)
     for endpoint in hot:
-        app.router.routes.append(Route(endpoint.path_format, endpoint, methods=["POST"]))
+        guarded = GuardMiddleware(endpoint, security=services.security, needs=endpoint.scope)
+        app.router.routes.append(Route(endpoint.path_format, guarded, methods=["POST"]))
     app.include_router(operations_router(services))
     _add_openapi(app)
     _add_problem_handlers(app)
@@ -67,10 +69,16 @@ def create_app(services: Services) -> FastAPI:
         TelemetryMiddleware, telemetry=services.telemetry, logger=services.logger,
         log_all=services.settings.log_requests == "all",
     )  # fmt: skip
+    app.add_middleware(partial(GuardMiddleware, security=services.security))
     app.add_middleware(measured)
     app.edge = ShortcutMiddleware(
         partial(FastAPI.__call__, app),
-        endpoints={endpoint.path_format: measured(endpoint) for endpoint in hot},
+        endpoints={
+            endpoint.path_format: measured(
+                GuardMiddleware(endpoint, security=services.security, needs=endpoint.scope)
+            )
+            for endpoint in hot
+        },
     )
     return app
 

@@ -21,7 +21,12 @@ class JsonEndpoint(ABC):
     Args:
         path_format: template of the route, for the metrics.
         max_body_bytes: larger bodies are refused.
+
+    Attributes:
+        scope: what an API key must allow.
     """
+
+    scope = "predict"
 
     def __init__(self, path_format: str, max_body_bytes: int) -> None:
         self.path_format = path_format

@@ -25,6 +25,7 @@ from serving.schemas import (
     Receipt,
     ReceiptBatch,
 )
+from serving.security.guard import is_open
 
 JSON = dict[str, Any]  # Any: JSON values
 
@@ -36,6 +37,7 @@ _BODY_PROBLEMS = (
     "malformed-json", "body-too-large", "unsupported-media-type", "invalid-request", "too-many-jobs",
     "internal-error",
 )  # fmt: skip
+_ACCESS_PROBLEMS = ("unauthenticated", "forbidden", "too-many-requests")
 _REQUEST_ID = {
     "name": "X-Request-Id", "in": "header", "required": False,
     "description": "echoed in the answer and named in the log; made where absent",
@@ -61,11 +63,17 @@ def describe(app: FastAPI) -> JSON:
     components.update({struct.__name__: _mixed(struct, field, item) for struct, field, item in _MIXED})
     for name in ("HTTPValidationError", "ValidationError"):
         components.pop(name, None)
+    document["components"]["securitySchemes"] = {
+        "apiKey": {"type": "http", "scheme": "bearer", "description": "A key of `predictor keys create`"}
+    }
     paths = document["paths"]
     paths[predictions.PATH] = {"post": _predictions()}
     paths[outcomes.PATH] = {"post": _outcomes()}
-    for path in paths.values():
+    for place, path in paths.items():
         for operation in path.values():
+            if not is_open({"type": "http", "path": place}):
+                operation["security"] = [{"apiKey": []}]
+                operation["responses"].update(_problems(_ACCESS_PROBLEMS))
             _complete(operation)
     return document
 

@@ -44,6 +44,14 @@ _KINDS = (
         explanation="Send one JSON document in UTF-8. NaN and Infinity are no JSON numbers: send null.",
     ),
     ProblemKind(
+        code="unauthenticated", status=401, title="An API key is needed",
+        explanation="Send 'Authorization: Bearer KEY'. An operator makes keys with 'predictor keys create'.",
+    ),
+    ProblemKind(
+        code="forbidden", status=403, title="The API key does not allow this",
+        explanation="Use a key with the scope that detail names; 'predictor keys create' makes one.",
+    ),
+    ProblemKind(
         code="not-found", status=404, title="There is nothing at this address",
         explanation="The paths of this service are listed in /openapi.json and on the page /docs.",
     ),
@@ -94,6 +102,11 @@ _KINDS = (
         explanation="Submit again when there is room; PREDICTOR_MAX_WAITING sets the bound.",
     ),
     ProblemKind(
+        code="too-many-requests", status=429, title="This API key asks too often",
+        explanation="Wait as long as the header Retry-After says, and send many jobs in one request. "
+        "The limits are PREDICTOR_RATE_PER_S and PREDICTOR_RATE_BURST.",
+    ),
+    ProblemKind(
         code="internal-error", status=500, title="The service failed",
         explanation="A fault of ours. The log has the details under the request_id of the answer.",
     ),
@@ -124,6 +137,8 @@ _KINDS = (
 )  # fmt: skip
 _BY_STATUS = {
     400: "malformed-json",
+    401: "unauthenticated",
+    403: "forbidden",
     404: "not-found",
     405: "method-not-allowed",
     413: "body-too-large",

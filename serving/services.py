@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sqlalchemy import Engine
 from structlog.typing import FilteringBoundLogger
 
 from predictor.forecasting.bundle import read_bundle
@@ -20,8 +21,15 @@ from serving.logs import build_logger
 from serving.model_slot import ModelSlot, SlotOptions
 from serving.outcome_log import LogAccount, OutcomeLog
 from serving.ports import BundleLoader, BundleStore, Clock, Forecaster
+from serving.security.guard import Security
+from serving.security.keys import KeyRing
+from serving.security.limits import RateLimiter
+from serving.security.tickets import Tickets
 from serving.served_model import ServedModel
 from serving.settings import Settings
+from serving.store.database import open_database
+from serving.store.errors import StoreError
+from serving.store.key_table import KeyTable
 from serving.telemetry import Telemetry
 
 
@@ -38,6 +46,8 @@ class Services:
     telemetry: Telemetry
     logger: FilteringBoundLogger
     clock: Clock
+    security: Security
+    engine: Engine | None = None
     log_account: LogAccount = field(default_factory=LogAccount)
 
     @asynccontextmanager
@@ -46,16 +56,30 @@ class Services:
         try:
             self.log_account = await asyncio.to_thread(self.ledger.restore, self.settings.memory_days)
             await self.slot.start()
-            watch = asyncio.create_task(self.slot.run(self.settings.poll_s))
+            tasks = [asyncio.create_task(self.slot.run(self.settings.poll_s))]
+            if self.security.ring is not None:
+                await asyncio.to_thread(self.security.ring.refresh)
+                tasks.append(asyncio.create_task(self._refresh_keys(self.security.ring)))
             try:
                 yield
             finally:
-                watch.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await watch
+                for task in tasks:
+                    task.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await task
         finally:
             self.log.close()
+            if self.engine is not None:
+                self.engine.dispose()
             self.logger.info("stopped")
+
+    async def _refresh_keys(self, ring: KeyRing) -> None:
+        while True:
+            await asyncio.sleep(self.settings.keys_refresh_s)
+            try:
+                await asyncio.to_thread(ring.refresh)
+            except StoreError as error:  # the keys that are known go on to count
+                self.logger.warning("the API keys could not be read", reason=str(error))
 
 
 def load_live(directory: Path, expected_digest: str | None) -> Forecaster:
@@ -97,7 +121,12 @@ def build_services(
         log=log, jobs=jobs, slot=slot, accuracy=accuracy, writing=writing, clock=clock, telemetry=telemetry,
         logger=logger,
     )  # fmt: skip
+    engine = None if settings.insecure_dev else open_database(settings.store)
+    security = Security(
+        ring=None if engine is None else KeyRing(KeyTable(engine), clock),
+        limiter=RateLimiter(per_s=settings.rate_per_s, burst=settings.rate_burst), tickets=Tickets(),
+    )  # fmt: skip
     return Services(
         settings=settings, store=store, slot=slot, ledger=ledger, log=log, accuracy=accuracy,
-        telemetry=telemetry, logger=logger, clock=clock,
+        telemetry=telemetry, logger=logger, clock=clock, security=security, engine=engine,
     )  # fmt: skip

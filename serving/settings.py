@@ -29,6 +29,16 @@ class Settings(BaseSettings):
         default=None, description="bundle to serve where the store has none; default models/fallback"
     )
     outcomes: Path = Field(default=Path("runs/outcomes"), description="directory of the outcome log")
+    store: str = Field(
+        default="sqlite:///runs/store/service.db", min_length=1,
+        description="database of events and API keys: sqlite:///PATH or postgresql://USER@HOST/NAME",
+    )  # fmt: skip
+    insecure_dev: bool = Field(
+        default=False, description="ask nobody for an API key; for development, on a loopback address only"
+    )
+    rate_per_s: float = Field(default=1000.0, gt=0, description="requests per second and key in the long run")
+    rate_burst: float = Field(default=2000.0, ge=1, description="requests at once and key, after a pause")
+    keys_refresh_s: float = Field(default=2.0, gt=0, description="seconds until new and revoked keys count")
     max_jobs: int = Field(default=10_000, ge=1, description="most items in one batch")
     max_body_bytes: int = Field(default=16 * 2**20, ge=1024, description="largest body")
     slice_jobs: int = Field(default=200, ge=1, description="jobs to forecast before others get a turn")

@@ -3,6 +3,7 @@
 import gc
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -12,21 +13,28 @@ import uvicorn
 from predictor.errors import ArgumentError
 from serving.app import create_app
 from serving.logs import build_logger, capture_uvicorn
+from serving.security.keys import KeyRing
 from serving.services import build_services
-from serving.settings import read_settings
+from serving.settings import Settings, read_settings
+from serving.store.database import open_database
+from serving.store.key_table import KeyTable
+from serving.store.schema import migrate
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 EXAMPLES = """
 Examples:
 
-  predictor serve
+  predictor serve --insecure-dev
+
+  predictor keys create scheduler --scope predict --scope outcome
 
   predictor serve --port 9000 --models models/store/duration --outcomes runs/outcomes
 
   PREDICTOR_LOG_REQUESTS=all predictor serve --host 0.0.0.0
 
-  curl -s localhost:8000/v1/predictions -H 'content-type: application/json' -d '{"user": "ada"}'
+  curl -s localhost:8000/v1/predictions --json '{"user": "ada"}' -H "Authorization: Bearer $KEY"
 """
 
 
@@ -44,6 +52,10 @@ def serve(
     outcomes: Annotated[
         Path | None, typer.Option(help="Directory of the outcome log. [default: runs/outcomes]")
     ] = None,
+    insecure_dev: Annotated[
+        bool,
+        typer.Option("--insecure-dev", help="Ask nobody for an API key; on a loopback address only."),
+    ] = False,
     workers: Annotated[
         int, typer.Option(help="Only 1: the history of jobs and the outcome log have one writer.")
     ] = 1,
@@ -58,7 +70,8 @@ def serve(
         raise ArgumentError(
             f"workers={workers} is not possible: the outcome log has one writer; run one service per cluster"
         )
-    settings = read_settings(models=models, outcomes=outcomes)
+    settings = read_settings(models=models, outcomes=outcomes, insecure_dev=insecure_dev or None)
+    check_access(settings, host)
     logger = build_logger(sys.stderr, settings.log_level)
     capture_uvicorn(sys.stderr, settings.log_level)
     services = build_services(settings, logger=logger)
@@ -76,6 +89,34 @@ def serve(
         logger.debug("interrupted")
     if not server.started:
         raise typer.Exit(1)
+
+
+def check_access(settings: Settings, host: str) -> None:
+    """Bring the store up to date, and refuse to start where nobody could or everybody could get in.
+
+    Raises:
+        ArgumentError: development mode on an address that others reach, or no key in force.
+        StoreError: the store cannot be used.
+    """
+    if settings.insecure_dev:
+        if host not in _LOOPBACK:
+            raise ArgumentError(
+                f"--insecure-dev lets everybody in who reaches '{host}'; listen on 127.0.0.1, or leave it "
+                f"out and make API keys with 'predictor keys create'"
+            )
+        return
+    engine = open_database(settings.store)
+    try:
+        migrate(engine)
+        ring = KeyRing(KeyTable(engine), time.time)
+        ring.refresh()
+    finally:
+        engine.dispose()
+    if ring.is_empty():
+        raise ArgumentError(
+            "no API key is in force, so nobody could use the service; make one with 'predictor keys create "
+            "NAME --scope predict', or try things out with 'predictor serve --insecure-dev' on loopback"
+        )
 
 
 def _calm_collector() -> None:

@@ -21,6 +21,8 @@ _TURN = 100  # events decoded between two turns of others
 class OutcomesEndpoint(JsonEndpoint):
     """Takes events; each is on disk before its receipt leaves."""
 
+    scope = "outcome"
+
     def __init__(self, *, ledger: Ledger, settings: Settings) -> None:
         super().__init__(PATH, settings.max_body_bytes)
         self._ledger = ledger

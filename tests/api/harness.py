@@ -37,7 +37,10 @@ class Harness:
 
     def settings(self, **values: Any) -> Settings:  # Any: fields of the settings
         paths = {"models": self.root / "store", "fallback": self.root / "fallback"}
-        return Settings(**{**paths, "outcomes": self.root / "outcomes", **values})
+        paths["outcomes"] = self.root / "outcomes"
+        return Settings(
+            **{"insecure_dev": True, "store": f"sqlite:///{self.root}/store.db", **paths, **values}
+        )
 
     def services(self, **values: Any) -> Services:
         logger = build_logger(self.log, "debug")

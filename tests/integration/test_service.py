@@ -56,7 +56,7 @@ class Service:
         return FileModelStore(self.root / "store")
 
     def start(self) -> "Service":
-        command = [sys.executable, "-m", "predictor.cli", "serve", "--port", str(self.port)]
+        command = [sys.executable, "-m", "predictor.cli", "serve", "--insecure-dev", "--port", str(self.port)]
         command += ["--models", str(self.root / "store"), "--outcomes", str(self.root / "outcomes")]
         environ = {name: value for name, value in os.environ.items() if not name.startswith("PREDICTOR_")}
         environ |= {"PREDICTOR_POLL_S": "0.1", "PREDICTOR_FALLBACK": str(self.root / "fallback")}
@@ -212,7 +212,7 @@ def test_sigterm_lets_a_running_request_finish(service: Service) -> None:
 
 def test_a_second_service_on_the_same_outcome_log_is_refused(service: Service) -> None:
     service.start()
-    command = [sys.executable, "-m", "predictor.cli", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "predictor.cli", "serve", "--insecure-dev", "--port", "0"]
     command += ["--models", str(service.root / "store"), "--outcomes", str(service.root / "outcomes")]
     second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert second.returncode == 3

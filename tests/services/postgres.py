@@ -95,8 +95,8 @@ def running_postgres(binaries: Path) -> Iterator[Postgres]:
     try:
         if (user := _user()) is not None:
             os.chown(directory, user.pw_uid, user.pw_gid)
-        command = [str(binaries / "initdb"), "-D", str(directory / "data"), "-U", _USER, "-A", "trust", "-E", "UTF8",
-                   "--no-locale", "--no-sync"]  # fmt: skip
+        command = [str(binaries / "initdb"), "-D", str(directory / "data"), "-U", _USER, "-A", "trust",
+                   "-E", "UTF8", "--no-locale", "--no-sync"]  # fmt: skip
         subprocess.run(command, check=True, capture_output=True, cwd="/", **_identity())
         server = Postgres(binaries=binaries, directory=directory, port=port)
         server.start()

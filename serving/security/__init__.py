@@ -1,0 +1,1 @@
+"""This module is the package that decides who may ask for what."""
