@@ -18,9 +18,7 @@ def read_gpu_throughputs(frame: pd.DataFrame) -> TypeRuns:
     """
     absent = [name for name in COLUMNS if name not in frame.columns]
     if absent:
-        raise SchemaError(
-            f"a table of throughputs needs {', '.join(COLUMNS)}; it lacks {', '.join(absent)}"
-        )
+        raise SchemaError(f"a table of throughputs needs {', '.join(COLUMNS)}; it lacks {', '.join(absent)}")
     rows = frame[frame["thr"] > 0]
     if rows.empty:
         raise EmptyInputError("no row has a throughput above 0")

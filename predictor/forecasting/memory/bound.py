@@ -1,0 +1,158 @@
+"""This module bounds peaks from above with a chosen risk: conformal by group, one calibration per stratum.
+
+A score is the error in ln over the expected size of errors there. Scores come from rows whose whole group
+(signature or family) was kept out of training, so they are those of strangers; groups, not rows, count as
+evidence.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from predictor.contracts.memory import Stratum
+from predictor.errors import ArgumentError
+
+FloatArray = npt.NDArray[np.float64]
+
+SLACK_LOG = float(np.log(1.79))  # 95 % of device readings are within it above what tensors need
+_WHOLE_GROUPS = 60  # with fewer groups, the largest score of each counts
+_NEXT = {Stratum.SEEN_SIGNATURE: Stratum.SEEN_FAMILY, Stratum.SEEN_FAMILY: Stratum.NEW}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupScores:
+    """Scores of one stratum.
+
+    Attributes:
+        scores: shape (n,), ascending.
+        group_tops: shape (G,), the largest score of each group, ascending.
+    """
+
+    scores: FloatArray
+    group_tops: FloatArray
+
+    @classmethod
+    def of(cls, scores: FloatArray, groups: Sequence[str]) -> "GroupScores":
+        """Sort scores, and take the largest of each group.
+
+        Args:
+            scores: shape (n,), each from a fit without its group.
+            groups: n names.
+        """
+        tops: dict[str, float] = {}
+        for score, group in zip(scores.tolist(), groups, strict=True):
+            tops[group] = max(tops.get(group, -np.inf), score)
+        return cls(scores=np.sort(scores), group_tops=np.sort(np.array(list(tops.values()))))
+
+    @property
+    def support(self) -> int:
+        """How many groups there are."""
+        return len(self.group_tops)
+
+    def is_few(self, risk: float) -> bool:
+        """Whether there are too few groups to tell the quantile of this risk."""
+        return (self.support + 1) * risk < 1.0
+
+    def quantile(self, risk: float) -> float:
+        """Return the score that is exceeded with probability ``risk`` at most, by a row of a new group.
+
+        With too few groups it is the largest score of all. With a few dozen it is that of whole groups, at a
+        level raised by (G + 1) / G. With more it is that of rows: the fits that were made without a group saw
+        fewer rows than the final one, which makes up for what the raised level would add.
+
+        References:
+            Vovk, "Cross-conformal predictors", 2015; Barber, Candes, Ramdas, Tibshirani, "Predictive
+            inference with the jackknife+", 2021; Dunn, Wasserman, Ramdas, "Distribution-free prediction
+            sets for two-layer hierarchical models", 2023.
+        """
+        if not self.support:
+            return 0.0
+        if self.is_few(risk):
+            return max(float(self.group_tops[-1]), 0.0)
+        whole = self.support < _WHOLE_GROUPS
+        ranked = self.group_tops if whole else self.scores
+        level = (1.0 - risk) * ((self.support + 1) / self.support if whole else 1.0)
+        at = min(int(np.ceil(level * len(ranked))), len(ranked)) - 1
+        return float(ranked[at])
+
+    def exceedance(self, score: FloatArray) -> FloatArray:
+        """Return the chance that a score lies above, shape (n,), never quite 0 nor 1.
+
+        Beyond the largest score the chance falls off as that of an exponential tail.
+        """
+        count = len(self.scores)
+        if not count:
+            return np.full(len(score), 0.5)
+        above = count - np.searchsorted(self.scores, score, side="right")
+        chance = (above + 0.5) / (count + 1.0)
+        scale = max(float(np.quantile(self.scores, 0.98) - np.quantile(self.scores, 0.9)), 1e-3) / 1.6
+        beyond = np.maximum(score - self.scores[-1], 0.0)
+        return np.asarray(np.clip(chance * np.exp(-beyond / scale), 1e-6, 1.0 - 1e-6))
+
+
+@dataclass(slots=True, kw_only=True)
+class AdaptiveRisk:
+    """The risk that the calibration is asked for, so that the risk that comes out is the chosen one.
+
+    After each run the asked risk moves by ``gamma`` (target - 1[exceeded]): an out-of-memory lowers it by
+    almost ``gamma``, each run that held raises it by ``gamma`` times the target.
+
+    Attributes:
+        target: chosen risk.
+        asked: risk that the scores are asked for now; at 0 or below the bound is above every score.
+
+    References:
+        Gibbs, Candes, "Adaptive Conformal Inference Under Distribution Shift", 2021.
+    """
+
+    target: float
+    gamma: float = 0.01
+    asked: float = field(default=-1.0)
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.target < 1.0:
+            raise ArgumentError(f"risk={self.target} is no probability; pass a value between 0 and 1")
+        if self.asked < 0.0:
+            self.asked = self.target
+
+    def update(self, *, exceeded: bool) -> None:
+        """Learn from one run whether its peak was above the bound."""
+        moved = self.asked + self.gamma * (self.target - float(exceeded))
+        self.asked = float(np.clip(moved, 0.0, 1.0 - self.target))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryBound:
+    """Calibrations of all strata.
+
+    Attributes:
+        strata: scores by stratum; a stratum without groups borrows from the next stranger one.
+    """
+
+    strata: Mapping[Stratum, GroupScores]
+
+    def scores(self, stratum: Stratum) -> GroupScores:
+        """Return the scores to use for a stratum."""
+        while True:
+            found = self.strata.get(stratum)
+            if found is not None and found.support:
+                return found
+            if stratum not in _NEXT:
+                return found or GroupScores(scores=np.empty(0), group_tops=np.empty(0))
+            stratum = _NEXT[stratum]
+
+    def upper_log(self, stratum: Stratum, *, log_mib: float, unit: float, risk: float) -> float:
+        """Return ln MiB of the upper bound, never below the forecast itself.
+
+        Args:
+            log_mib: forecast.
+            unit: expected size of its error, in units of the scores.
+            risk: chance that the peak lies above.
+        """
+        scores = self.scores(stratum)
+        margin = scores.quantile(max(risk, 1e-9)) * unit
+        if scores.is_few(max(risk, 1e-9)):
+            margin = max(margin, SLACK_LOG)
+        return log_mib + max(margin, 0.0)
