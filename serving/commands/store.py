@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -112,5 +112,5 @@ def _engine(store: str | None) -> Iterator[Engine]:
         engine.dispose()
 
 
-def _print(facts: dict[str, object], text: str, as_json: bool) -> None:
+def _print(facts: Mapping[str, object], text: str, as_json: bool) -> None:
     print(json.dumps(facts) if as_json else text)

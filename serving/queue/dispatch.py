@@ -13,6 +13,7 @@ from serving.endpoint import ClientGoneError, JsonEndpoint
 from serving.middleware import request_id_of, send_problem
 from serving.problems import Fault, ProblemError, domain_problem, invalid_request, problem
 from serving.queue.operation import Call, Operation, Reply
+from serving.security.guard import require_scope
 
 _LONGEST_KEY = 200  # characters of an Idempotency-Key
 
@@ -32,6 +33,7 @@ class OperationEndpoint(JsonEndpoint):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         try:
+            require_scope(scope, self._operation.scope)
             reply = await self._operation.handler(await self._call(scope, receive))
         except ProblemError as error:
             await send_problem(scope, send, error.problem)

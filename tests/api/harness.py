@@ -38,9 +38,8 @@ class Harness:
     def settings(self, **values: Any) -> Settings:  # Any: fields of the settings
         paths = {"models": self.root / "store", "fallback": self.root / "fallback"}
         paths["outcomes"] = self.root / "outcomes"
-        return Settings(
-            **{"insecure_dev": True, "store": f"sqlite:///{self.root}/store.db", **paths, **values}
-        )
+        access = {"insecure_dev": True, "store": f"sqlite:///{self.root}/store.db"}
+        return Settings(**{**access, **paths, **values})
 
     def services(self, **values: Any) -> Services:
         logger = build_logger(self.log, "debug")

@@ -178,9 +178,12 @@ async def test_every_operation_is_described_with_stable_ids_and_errors(harness: 
     assert set(operations["create_predictions"]["responses"]) == {
         "200",
         "400",
+        "401",
+        "403",
         "413",
         "415",
         "422",
+        "429",
         "500",
         "503",
     }

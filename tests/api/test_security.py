@@ -30,10 +30,8 @@ def table(harness: Harness) -> Iterator[KeyTable]:
     engine.dispose()
 
 
-def a_key(
-    table: KeyTable, harness: Harness, *scopes: str, lives_s: float | None = None
-) -> tuple[str, dict[str, str]]:
-    key, token = make_key("test", scopes, now_s=harness.clock(), lives_s=lives_s)
+def a_key(table: KeyTable, harness: Harness, *scopes: str) -> tuple[str, dict[str, str]]:
+    key, token = make_key("test", scopes, now_s=harness.clock())
     table.add(key, actor="user:test")
     return key.key_id, {"authorization": f"Bearer {token}"}
 
@@ -182,7 +180,7 @@ def test_a_route_behind_no_guard_lets_nobody_in() -> None:
         require_scope({"type": "http", "path": "/v1/x"}, "predict")
 
 
-def test_a_service_that_nobody_could_use_or_everybody_does_not_start(
+def test_a_service_that_nobody_or_everybody_could_use_does_not_start(
     harness: Harness, table: KeyTable
 ) -> None:
     secure = harness.settings(insecure_dev=False)
@@ -207,7 +205,7 @@ def test_knowing_a_key_costs_little_beside_a_forecast() -> None:
     ring = KeyRing(Source(), time.time)
     ring.refresh()
     security = Security(ring=ring, limiter=RateLimiter(per_s=1e9, burst=1e9), tickets=Tickets())
-    scope = {"type": "http", "path": "/v1/predictions", "query_string": b"",
+    scope: dict[str, object] = {"type": "http", "path": "/v1/predictions", "query_string": b"",
              "headers": [(b"host", b"x"), (b"authorization", f"Bearer {token}".encode())]}  # fmt: skip
     best_s = min(_time(security, scope) for _ in range(20))
     assert best_s < 20e-6
