@@ -190,10 +190,13 @@ async def test_every_operation_is_described_with_stable_ids_and_errors(harness: 
     assert set(operations["record_outcomes"]["responses"]) == {
         "200",
         "400",
+        "401",
+        "403",
         "409",
         "413",
         "415",
         "422",
+        "429",
         "500",
         "503",
     }
