@@ -78,7 +78,12 @@ def export(
     with _engine(store) as engine:
         require_current(engine)
         log = SqlEventLog(engine)
-        count = export_rows(log, out) if rows else export_events(log, out, after=after)
+        if rows:
+            from predictor.contracts.event_codec import decode_events  # noqa: PLC0415  (only here)
+
+            count = export_rows(log, out, decode_events)
+        else:
+            count = export_events(log, out, after=after)
     _print({"lines": count, "file": str(out)}, f"wrote {count} lines to '{out}'", as_json)
 
 

@@ -1,17 +1,16 @@
-"""This module writes the log as JSON lines, whole or as rows of the job table that retraining reads.
+"""This module writes the log as JSON lines: all that is known of events, or the job rows that they make."""
 
-TODO
-"""
-
-import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
+from predictor.contracts.events import Event
+from predictor.data.sources.event_log import job_rows
 from serving.store.event_log import EventLog, StoredEvent
 
+STEP = "step"  # the kind of what holds events of the queue
 _PAGE = 5000
 
 
@@ -23,38 +22,35 @@ def all_events(log: EventLog, *, after: int = 0) -> Iterator[StoredEvent]:
 
 
 def export_events(log: EventLog, path: Path, *, after: int = 0) -> int:
-    """Write events with all that is known of them; return their count. The file appears at the end."""
-
-    def lines() -> Iterator[bytes]:
-        for event in all_events(log, after=after):
-            yield msgspec.json.encode(
-                {"sequence": event.sequence, "epoch": event.epoch, "moment_s": event.moment_s,
-                 "kind": event.kind, "actor": event.actor, "payload": msgspec.Raw(event.payload.encode())}
-            )  # fmt: skip
-
-    return _write(path, lines())
-
-
-def export_rows(log: EventLog, path: Path) -> int:
-    """Write the job-table rows that events carry, for the retraining; return their count."""
-
-    def lines() -> Iterator[bytes]:
-        for event in all_events(log):
-            payload = json.loads(event.payload)
-            row = payload.get("row") if isinstance(payload, dict) else None
-            if isinstance(row, dict):
-                yield msgspec.json.encode(row)
-
-    return _write(path, lines())
+    """Write events with all that is known of them; return their count."""
+    return _write(
+        path,
+        (
+            {"sequence": event.sequence, "epoch": event.epoch, "moment_s": event.moment_s,
+             "kind": event.kind, "actor": event.actor, "payload": msgspec.Raw(event.payload.encode())}
+            for event in all_events(log, after=after)
+        ),
+    )  # fmt: skip
 
 
-def _write(path: Path, lines: Iterator[bytes]) -> int:
+def export_rows(log: EventLog, path: Path, decode: Callable[[str], Iterable[Event]]) -> int:
+    """Write rows of the job table, in the form of the outcome log, for retraining; return their count.
+
+    Args:
+        decode: returns the queue's events of a payload.
+    """
+    steps = (event.payload for event in all_events(log) if event.kind == STEP)
+    return _write(path, job_rows(event for payload in steps for event in decode(payload)))
+
+
+def _write(path: Path, documents: Iterable[object]) -> int:
+    """Write one line per document; the file appears when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + ".part")
     count = 0
     with unfinished.open("wb") as file:
-        for line in lines:
-            file.write(line + b"\n")
+        for document in documents:
+            file.write(msgspec.json.encode(document) + b"\n")
             count += 1
         file.flush()
         os.fsync(file.fileno())
