@@ -18,6 +18,8 @@ FloatArray = npt.NDArray[np.float64]
 
 SLACK_LOG = float(np.log(1.79))  # 95 % of device readings are within it above what tensors need
 _WHOLE_GROUPS = 60  # with fewer groups, the largest score of each counts
+_BEYOND = 20.0  # an asked risk of -1 % lies a fifth of the range of scores beyond the largest
+_LEAST_ASKED = -0.5
 _NEXT = {Stratum.SEEN_SIGNATURE: Stratum.SEEN_FAMILY, Stratum.SEEN_FAMILY: Stratum.NEW}
 
 
@@ -69,6 +71,9 @@ class GroupScores:
         """
         if not self.support:
             return 0.0
+        if risk <= 0.0:  # the online calibration has used up what it knows: beyond every score
+            top, middle = float(self.group_tops[-1]), float(np.median(self.scores))
+            return top - _BEYOND * risk * max(top - middle, abs(top), 1.0)
         if self.is_few(risk):
             return max(float(self.group_tops[-1]), 0.0)
         whole = self.support < _WHOLE_GROUPS
@@ -101,7 +106,7 @@ class AdaptiveRisk:
 
     Attributes:
         target: chosen risk.
-        asked: risk that the scores are asked for now; at 0 or below the bound is above every score.
+        asked: risk that the scores are asked for now; below 0 the bound lies beyond every score.
 
     References:
         Gibbs, Candes, "Adaptive Conformal Inference Under Distribution Shift", 2021.
@@ -109,18 +114,18 @@ class AdaptiveRisk:
 
     target: float
     gamma: float = 0.01
-    asked: float = field(default=-1.0)
+    asked: float = field(default=float("nan"))
 
     def __post_init__(self) -> None:
         if not 0.0 < self.target < 1.0:
             raise ArgumentError(f"risk={self.target} is no probability; pass a value between 0 and 1")
-        if self.asked < 0.0:
+        if np.isnan(self.asked):
             self.asked = self.target
 
     def update(self, *, exceeded: bool) -> None:
         """Learn from one run whether its peak was above the bound."""
         moved = self.asked + self.gamma * (self.target - float(exceeded))
-        self.asked = float(np.clip(moved, 0.0, 1.0 - self.target))
+        self.asked = float(np.clip(moved, _LEAST_ASKED, 1.0 - self.target))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +157,7 @@ class MemoryBound:
             risk: chance that the peak lies above.
         """
         scores = self.scores(stratum)
-        margin = scores.quantile(max(risk, 1e-9)) * unit
-        if scores.is_few(max(risk, 1e-9)):
+        margin = scores.quantile(risk) * unit
+        if scores.is_few(risk):
             margin = max(margin, SLACK_LOG)
         return log_mib + max(margin, 0.0)

@@ -240,7 +240,7 @@ class MemoryForecaster:
         upper_log = MemoryBound(strata={stratum: scores}).upper_log(
             stratum, log_mib=log_mib, unit=unit, risk=asked
         )
-        few = scores.is_few(max(asked, 1e-9))
+        few = scores.is_few(asked)
         fits = tuple(
             DeviceFit(
                 name=name, capacity_mib=capacity,
