@@ -79,7 +79,7 @@ def fit_links(measured: pd.DataFrame) -> tuple[FittedLink, ...]:
     fitted = []
     for key, part in points.groupby(keys[:3]):
         assert isinstance(key, tuple)  # noqa: S101  (grouped by several columns)
-        operation, workers, per_node = Collective(str(key[0])), int(key[1]), int(key[2])
+        operation, workers, per_node = Collective(str(key[0])), int(str(key[1])), int(str(key[2]))
         if workers < 2 or len(part) < MIN_POINTS:
             continue
         wire = part["message_bytes"].to_numpy(dtype=np.float64) * wire_factor(operation, workers)
