@@ -19,7 +19,7 @@ TESTS ?=
 # OpenMP threads that spin while they wait make LightGBM slow wherever processes share cores.
 export OMP_WAIT_POLICY := passive
 
-.PHONY: help setup demo test check format-check lint types imports sizes bench fmt package clean
+.PHONY: help setup demo services test check format-check lint types imports sizes bench fmt package clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -50,7 +50,10 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)  ## the whole loop on the embedded sample, offline; Ctrl-C ends it
 	@$(BIN)/predictor demo
 
-test: $(STAMP)  ## run the tests
+services:  ## install what some tests use (PostgreSQL, Chromium, promtool); only as root, by apt
+	@tests/services/install.sh
+
+test: $(STAMP) services  ## run the tests
 	@$(BIN)/python -m pytest -q -n auto --maxprocesses=$(MAX_WORKERS) $(TESTS)
 
 check: format-check lint types imports sizes test  ## all that continuous integration checks

@@ -74,14 +74,8 @@ def _row(attempt: _Attempt, state: JobState, ended_s: float | None) -> Row:
         "job_id": job.job_id, "attempt": attempt.number, "state": state.value, "source": SOURCE,
         "submitted_at": _moment(job.now_s), "requested_gpus": job.width,
     }  # fmt: skip
-    for name, value in (
-        ("user", job.user),
-        ("account", job.team),
-        ("queue", job.pool),
-        ("gpu_type", job.gpu_type),
-    ):
-        if value:
-            row[name] = value
+    texts = {"user": job.user, "account": job.team, "queue": job.pool, "gpu_type": job.gpu_type}
+    row |= {name: text for name, text in texts.items() if text}
     if isfinite(job.limit_s):
         row["walltime_s"] = job.limit_s
     if attempt.started_s is not None:
