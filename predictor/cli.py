@@ -16,11 +16,13 @@ from predictor.errors import InputError, LockHeldError, PredictorError
 SUMMARIES = {
     "demo": "the whole loop on the embedded sample, offline",
     "ingest": "read scheduler logs into the canonical job table",
+    "ingest-metrics": "measured GPU memory from monitors onto the job table",
     "generate": "write a synthetic log with known truth",
     "backtest": "our forecasts beside every baseline, rolling origin",
     "estimate-vram": "GPU memory of a model and a run, and the GPUs it fits on",
     "retrain": "the batch job: data, train, evaluate, gate, register, publish",
     "models": "list, show, promote, rollback and verify model bundles",
+    "cluster": "show, import and measure cluster profiles",
     "serve": "answer schedulers over HTTP",
     "keys": "make, list and revoke API keys of the service",
     "store": "migrate, check, export and prune the database of the service",

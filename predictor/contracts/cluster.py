@@ -37,13 +37,13 @@ class LinkCost:
         alpha_s: latency in seconds.
         bandwidth_bytes_per_s: bytes per second and direction, as bus bandwidth of a collective.
         source: ``nominal`` (a data sheet), ``measured``, or ``fitted`` to a curve.
-        error_ratio: mean relative error of the fit, nan = not fitted.
+        error_ratio: mean relative error of the fit, None = not fitted.
     """
 
     alpha_s: float
     bandwidth_bytes_per_s: float
     source: str = "nominal"
-    error_ratio: float = float("nan")
+    error_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

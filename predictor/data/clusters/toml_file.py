@@ -104,7 +104,7 @@ class _Cost(_Table):
         return LinkCost(
             alpha_s=self.alpha_us / 1e6, bandwidth_bytes_per_s=self.bandwidth_gb_per_s * _GB,
             source=self.source,
-            error_ratio=float("nan") if self.error_ratio is None else self.error_ratio,
+            error_ratio=self.error_ratio,
         )  # fmt: skip
 
 
@@ -224,11 +224,11 @@ def write_cluster(profile: ClusterProfile) -> str:
 
 def _cost_lines(cost: LinkCost) -> list[str]:
     lines = [
-        f"alpha_us = {cost.alpha_s * 1e6!r}",
-        f"bandwidth_gb_per_s = {cost.bandwidth_bytes_per_s / _GB!r}",
+        f"alpha_us = {cost.alpha_s * 1e6:.12g}",
+        f"bandwidth_gb_per_s = {cost.bandwidth_bytes_per_s / _GB:.12g}",
         f"source = {_text(cost.source)}",
     ]
-    return lines if cost.error_ratio != cost.error_ratio else [*lines, f"error_ratio = {cost.error_ratio!r}"]
+    return lines if cost.error_ratio is None else [*lines, f"error_ratio = {cost.error_ratio!r}"]
 
 
 def _text(value: str) -> str:

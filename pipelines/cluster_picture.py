@@ -1,0 +1,146 @@
+"""This module draws a cluster: in the terminal as trees and matrices, and as a picture."""
+
+from collections.abc import Iterator
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.tree import Tree
+
+from predictor.contracts.cluster import ClusterProfile, LinkClass, LinkCost, NodeType
+from predictor.data.clusters.cores import format_cores
+
+_MOST_BRANCHES = 12
+_COLOURS = {
+    LinkClass.SELF: "white", LinkClass.NVSWITCH: "#1a7f4b", LinkClass.NVLINK: "#57b07d",
+    LinkClass.PIX: "#9ccbe8", LinkClass.PXB: "#7fb3d8", LinkClass.PHB: "#e8d49c", LinkClass.NODE: "#e8bd7f",
+    LinkClass.SYS: "#d97b5f", LinkClass.NETWORK: "#a04040",
+}  # fmt: skip
+
+
+def level_tree(profile: ClusterProfile) -> Tree:
+    """Return the levels of the network as a tree, the narrowest with their nodes."""
+    root = Tree(f"[bold]{profile.name}[/bold]: {profile.node_count:,} nodes, {profile.gpu_count:,} GPUs")
+    branches: dict[tuple[str, ...], Tree] = {(): root}
+    hidden: dict[tuple[str, ...], int] = {}
+    for group in profile.groups:
+        kind = profile.node_type(group.node_type)
+        for depth in range(1, len(group.domains) + 1):
+            path = group.domains[:depth]
+            if path in branches:
+                continue
+            above = branches.get(path[:-1])
+            if above is None or len(above.children) >= _MOST_BRANCHES:
+                hidden[path[:-1]] = hidden.get(path[:-1], 0) + 1
+                break
+            branches[path] = above.add(f"{profile.levels[depth - 1]} {path[-1]}")
+        leaf = branches.get(group.domains)
+        if leaf is not None:
+            pool = f"  pool {group.pool}" if group.pool else ""
+            gpus = f"{kind.gpu_count} {kind.gpu_type}" if kind.gpu_count else "no GPU"
+            leaf.add(f"{group.hosts}: {len(group.names)} x {kind.name} ({gpus}){pool}")
+    for path, count in hidden.items():
+        if path in branches:
+            branches[path].add(f"[dim]and {count} more[/dim]")
+    return root
+
+
+def link_table(kind: NodeType) -> Table:
+    """Return the link of each pair of GPUs of a node."""
+    table = _table(f"links inside {kind.name}")
+    table.add_column("")
+    for gpu in range(kind.gpu_count):
+        table.add_column(f"GPU{gpu}", justify="center")
+    for gpu, row in enumerate(kind.links):
+        table.add_row(f"GPU{gpu}", *("X" if link is LinkClass.SELF else link.name for link in row))
+    return table
+
+
+def parts_of(kind: NodeType) -> Iterator[str]:
+    """Yield what a node has beside its links, a line each."""
+    gpus = f"{kind.gpu_count} x {kind.gpu_type}" if kind.gpu_count else "no GPU"
+    if kind.gpu_memory_mib:
+        gpus += f" of {kind.gpu_memory_mib:,} MiB"
+    yield f"{kind.name}: {gpus}, {kind.cpus} CPUs, {kind.memory_mib:,} MiB"
+    for island in kind.islands:
+        if len(island) > 1:
+            yield f"  NVLink island: GPUs {_joined(island)}"
+    for place, domain in enumerate(kind.numa):
+        yield f"  NUMA {place}: cores {format_cores(domain.cores) or '-'}, GPUs {_joined(domain.gpus)}"
+    for nic in kind.nics:
+        yield f"  NIC {nic.name}: {nic.gbit_per_s:g} Gb/s, nearest to GPUs {_joined(nic.gpus)}"
+
+
+def _joined(gpus: tuple[int, ...]) -> str:
+    return ", ".join(map(str, gpus)) or "-"
+
+
+def cost_table(profile: ClusterProfile) -> Table:
+    """Return the costs of links that the profile states."""
+    table = _table("link costs")
+    for head in ("link", "latency", "bandwidth", "source", "error"):
+        table.add_column(head, justify="left" if head in ("link", "source") else "right")
+    for link, cost in sorted(profile.link_costs.items()):
+        table.add_row(link.name, *_cost_cells(cost))
+    for shared, cost in enumerate(profile.network_costs):
+        name = "network, nothing shared" if shared == 0 else f"network, same {profile.levels[shared - 1]}"
+        table.add_row(name, *_cost_cells(cost))
+    return table
+
+
+def _cost_cells(cost: LinkCost) -> tuple[str, ...]:
+    error = "-" if cost.error_ratio is None else f"{cost.error_ratio:.0%}"
+    return (
+        f"{cost.alpha_s * 1e6:.0f} us",
+        f"{cost.bandwidth_bytes_per_s / 1e9:.1f} GB/s",
+        cost.source,
+        error,
+    )
+
+
+def _table(title: str) -> Table:
+    return Table(title=title, box=SIMPLE_HEAD, padding=0, show_edge=False, title_justify="left")
+
+
+def cluster_figure(profile: ClusterProfile) -> Figure:
+    """Return a picture: the matrix of links of each node type, and the nodes by domain."""
+    kinds = [kind for kind in profile.node_types if kind.gpu_count > 1]
+    figure = Figure(figsize=(5.0 * max(1, len(kinds)) + 6.0, 5.0), layout="constrained")
+    axes = figure.subplots(1, len(kinds) + 1, squeeze=False)[0]
+    for axis, kind in zip(axes, kinds, strict=False):
+        for a in range(kind.gpu_count):
+            for b in range(kind.gpu_count):
+                _draw_link(axis, a, b, kind.link(a, b))
+        names = [f"GPU{gpu}" for gpu in range(kind.gpu_count)]
+        middles = [gpu + 0.5 for gpu in range(kind.gpu_count)]
+        axis.set(xlim=(0, kind.gpu_count), ylim=(kind.gpu_count, 0), title=f"{kind.name}: links of its GPUs")
+        axis.set_xticks(middles, names, fontsize=7)
+        axis.set_yticks(middles, names, fontsize=7)
+    last = axes[-1]
+    sizes: dict[str, int] = {}
+    for group in profile.groups:
+        name = group.domains[-1] if group.domains else group.pool or group.node_type
+        sizes[name] = sizes.get(name, 0) + len(group.names)
+    names = list(sizes)
+    last.barh(range(len(names)), list(sizes.values()), color="#1759b8")
+    last.set_yticks(range(len(names)), names, fontsize=7 if len(names) < 30 else 4)
+    level = profile.levels[-1] if profile.levels else "group"
+    last.set(xlabel="nodes", title=f"{profile.name}: nodes by {level}")
+    last.invert_yaxis()
+    return figure
+
+
+def _draw_link(axis: Axes, a: int, b: int, link: LinkClass) -> None:
+    box = FancyBboxPatch(
+        (b + 0.08, a + 0.08),
+        0.84,
+        0.84,
+        boxstyle="round,pad=0.02",
+        facecolor=_COLOURS[link],
+        edgecolor="grey",
+    )
+    axis.add_patch(box)
+    name = "" if link is LinkClass.SELF else link.name
+    axis.text(b + 0.5, a + 0.5, name, ha="center", va="center", fontsize=7)
