@@ -27,6 +27,6 @@ def read_gpu_throughputs(frame: pd.DataFrame) -> TypeRuns:
     return TypeRuns(
         signatures=tuple(rows["model"].astype("str")),
         gpu_types=tuple(kinds),
-        config=np.log(rows[["bs", "sf"]].to_numpy(dtype=np.float64)),
+        config=np.log(np.maximum(rows[["bs", "sf"]].to_numpy(dtype=np.float64), 1.0)),  # 0 = no batch size
         throughput=rows["thr"].to_numpy(dtype=np.float64),
     )

@@ -17,7 +17,8 @@ from predictor.errors import ArgumentError
 FloatArray = npt.NDArray[np.float64]
 
 SLACK_LOG = float(np.log(1.79))  # 95 % of device readings are within it above what tensors need
-_WHOLE_GROUPS = 60  # with fewer groups, the largest score of each counts
+_MANY_GROUPS = 60
+_LEAST_BEYOND = 2.0  # groups that ought to lie beyond a quantile before it can be told
 _BEYOND = 20.0  # an asked risk of -1 % lies a fifth of the range of scores beyond the largest
 _LEAST_ASKED = -0.5
 _NEXT = {Stratum.SEEN_SIGNATURE: Stratum.SEEN_FAMILY, Stratum.SEEN_FAMILY: Stratum.NEW}
@@ -55,14 +56,14 @@ class GroupScores:
 
     def is_few(self, risk: float) -> bool:
         """Whether there are too few groups to tell the quantile of this risk."""
-        return (self.support + 1) * risk < 1.0
+        return (self.support + 1) * risk < _LEAST_BEYOND
 
     def quantile(self, risk: float) -> float:
         """Return the score that is exceeded with probability ``risk`` at most, by a row of a new group.
 
-        With too few groups it is the largest score of all. With a few dozen it is that of whole groups, at a
-        level raised by (G + 1) / G. With more it is that of rows: the fits that were made without a group saw
-        fewer rows than the final one, which makes up for what the raised level would add.
+        With too few groups it is the largest score of all. With a few dozen the level is raised by
+        (G + 1) / G. With more it is not: the fits that were made without a group saw fewer rows than the
+        final one, which makes up for what the raised level would add.
 
         References:
             Vovk, "Cross-conformal predictors", 2015; Barber, Candes, Ramdas, Tibshirani, "Predictive
@@ -76,11 +77,9 @@ class GroupScores:
             return top - _BEYOND * risk * max(top - middle, abs(top), 1.0)
         if self.is_few(risk):
             return max(float(self.group_tops[-1]), 0.0)
-        whole = self.support < _WHOLE_GROUPS
-        ranked = self.group_tops if whole else self.scores
-        level = (1.0 - risk) * ((self.support + 1) / self.support if whole else 1.0)
-        at = min(int(np.ceil(level * len(ranked))), len(ranked)) - 1
-        return float(ranked[at])
+        raised = (self.support + 1) / self.support if self.support < _MANY_GROUPS else 1.0
+        at = min(int(np.ceil((1.0 - risk) * raised * len(self.scores))), len(self.scores)) - 1
+        return float(self.scores[at])
 
     def exceedance(self, score: FloatArray) -> FloatArray:
         """Return the chance that a score lies above, shape (n,), never quite 0 nor 1.

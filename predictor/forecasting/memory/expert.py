@@ -25,6 +25,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
 
 SMALL_ROWS = 400
+FEW_GROUPS = 20  # trees learn little about strangers from fewer groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +49,11 @@ class ExpertSettings:
     calibration_seeds: int = 1
     least_token_groups: int = 5
 
-    def sized(self, rows: int) -> ResidualSettings:
-        """Return the settings of the trees for a number of rows."""
-        return self.small if rows < SMALL_ROWS else self.residual
+    def sized(self, rows: int, groups: int) -> ResidualSettings:
+        """Return the settings of the trees for a number of rows and groups."""
+        if rows >= SMALL_ROWS:
+            return self.residual
+        return replace(self.small, rounds=self.small.rounds // 3) if groups < FEW_GROUPS else self.small
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +121,8 @@ def train_expert(rows: TrainingRows, settings: ExpertSettings) -> Expert:
     space = FeatureSpace.learn(rows.requests, rows.groups, least_groups=settings.least_token_groups)
     data = _Data(
         inputs=physics_inputs(rows.requests, kinds), fixed=space.fixed(rows.requests), log_mib=rows.log_mib,
-        weights=balanced(rows.groups), kinds=tuple(kinds), settings=settings,
+        weights=balanced(rows.groups), kinds=tuple(kinds), groups=len(set(rows.groups)),
+        settings=settings,
     )  # fmt: skip
     everything = np.arange(len(rows.requests))
     physics, trees = data.fit(everything, data.sized.seeds)
@@ -165,11 +169,12 @@ class _Data:
     log_mib: FloatArray
     weights: FloatArray
     kinds: tuple[str, ...]
+    groups: int
     settings: ExpertSettings
 
     @property
     def sized(self) -> ResidualSettings:
-        return self.settings.sized(len(self.log_mib))
+        return self.settings.sized(len(self.log_mib), self.groups)
 
     def fit(self, rows: IntArray, seeds: int) -> tuple[Physics, GrownTrees]:
         inputs = take_inputs(self.inputs, rows)

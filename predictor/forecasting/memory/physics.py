@@ -8,16 +8,17 @@ import numpy.typing as npt
 from scipy.optimize import least_squares
 
 from predictor.contracts.memory import MemoryRequest
-from predictor.contracts.workload import Method, TrainingSpec
+from predictor.contracts.workload import LossKernel, Method, TrainingSpec
 from predictor.forecasting.memory.analytical import estimate
 from predictor.forecasting.memory.breakdown import MIB, Components, MemoryBreakdown
 from predictor.forecasting.memory.rescale import with_batch
 
 FloatArray = npt.NDArray[np.float64]
 
-# sharded runs have coefficients of their own: frameworks upcast states, and hold more of the activations
+# some runs have coefficients of their own: frameworks upcast sharded states and hold more of the activations,
+# and an allocator keeps blocks for logits that a fused kernel never fills at once
 PARTS = ("overhead", "states", "live_shards", "activations", "logits", "temporaries", "sharded_states",
-         "sharded_activations")  # fmt: skip
+         "sharded_activations", "fused_logits")  # fmt: skip
 _STATES = ("weights", "gradients", "optimizer", "kv_cache")
 _PHASES = 4
 _FLOOR_MIB = 1.0
@@ -102,19 +103,24 @@ def _parts(breakdown: MemoryBreakdown) -> FloatArray:
 def _phase(parts: Components) -> list[float]:
     states = sum(getattr(parts, name) for name in _STATES)
     return [parts.overhead, states, parts.live_shards, parts.activations, parts.logits, parts.temporaries,
-            0.0, 0.0]  # fmt: skip
+            0.0, 0.0, 0.0]  # fmt: skip
 
 
 def _told_apart(request: MemoryRequest, parts: FloatArray) -> FloatArray:
-    """Move states and activations of sharded training to their own columns, in place."""
+    """Move states and activations of sharded training, and fused logits, to their own columns, in place."""
     run = request.run
-    if isinstance(run, TrainingSpec) and run.zero_stage:
-        moved = [("activations", "sharded_activations")]
+    if not isinstance(run, TrainingSpec):
+        return parts
+    moved = []
+    if run.zero_stage:
+        moved.append(("activations", "sharded_activations"))
         if run.method is Method.FULL:
             moved.append(("states", "sharded_states"))
-        for name, other in moved:
-            parts[:, PARTS.index(other)] = parts[:, PARTS.index(name)]
-            parts[:, PARTS.index(name)] = 0.0
+    if run.loss is LossKernel.FUSED:
+        moved.append(("logits", "fused_logits"))
+    for name, other in moved:
+        parts[:, PARTS.index(other)] = parts[:, PARTS.index(name)]
+        parts[:, PARTS.index(name)] = 0.0
     return parts
 
 
