@@ -14,6 +14,7 @@ from predictor.errors import (
     PredictorError,
 )
 from serving.schemas import FaultView, ProblemView
+from serving.store.errors import FencedError, StoreUnavailableError
 
 PROBLEM_TYPE = "application/problem+json"
 TYPE_PREFIX = "/problems/"
@@ -150,6 +151,8 @@ _DOMAIN_STATUS: tuple[tuple[type[PredictorError], int], ...] = (
     (BundleError, 503),
     (NotFittedError, 503),
     (LockHeldError, 503),
+    (StoreUnavailableError, 503),
+    (FencedError, 503),
     (PredictorError, 500),
 )
 

@@ -195,7 +195,7 @@ def test_a_service_that_nobody_or_everybody_could_use_does_not_start(
 
 
 def test_knowing_a_key_costs_little_beside_a_forecast() -> None:
-    """Measured 3 microseconds; the bound leaves room for busy machines."""
+    """Measured 6 microseconds; the bound leaves room for busy machines."""
     key, token = make_key("x", ["predict"], now_s=0.0)
 
     class Source:
