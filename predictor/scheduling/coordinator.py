@@ -121,6 +121,8 @@ class Coordinator:
         wakeups = [float(floats[c.PLAN_END, slot]) for slot in state.leaving]
         rules = self.policy.preemption
         if state.store.n_queue:
+            ends = floats[c.PLAN_END, state.store.running_slots]  # a plan that is exceeded is made anew
+            wakeups.append(float(np.min(ends, initial=_FOREVER, where=ends > state.now_s)))
             if rules.mode == "order" and state.store.n_running:
                 wakeups.append(state.now_s + rules.period_s)
             held_back = floats[c.NOT_BEFORE, state.store.waiting_slots]

@@ -1,5 +1,7 @@
 """This module holds the policies that the simulator compares, each a configuration of the one Coordinator."""
 
+from dataclasses import replace
+
 from predictor.errors import ArgumentError
 from predictor.scheduling.order import Order
 from predictor.scheduling.policy import Policy
@@ -7,6 +9,7 @@ from predictor.scheduling.preemption import Preemption
 from predictor.scheduling.reservation import Plan, Reserve
 
 _ALL = 1_000_000_000
+_ONE_HEAD = Reserve(heads=1, eldest=0, guarded=0, depth=_ALL)
 
 
 def preset(name: str) -> Policy:
@@ -25,12 +28,14 @@ def preset(name: str) -> Policy:
     return PRESETS[name]
 
 
-_FIRST_COME = Order(by="submit", ageing="none")
+_INF = float("inf")
+_FIRST_COME = Order(by="submit", ageing="none", guard_s=_INF)
+_BY_SIZE = Order(by="size", source="estimate", ageing="none", guard_s=_INF)
 _BY_LIMIT = Plan(source="limit", correction="limit")
 # The published figures of EASY++ on KTH-SP2 (bounded slowdown 62.92, mean wait 5655 s) come from planning
 # with the whole limit once a prediction is exceeded; the paper's increments give 63.43 and 6261 s.
 _BY_ESTIMATE = Plan(source="estimate", correction="limit")
-_NO_BACKFILL = Reserve(heads=0, guarded=0, backfill=False)
+_NO_BACKFILL = Reserve(heads=0, eldest=0, guarded=0, backfill=False)
 
 _NO_EVICTION = Preemption(mode="none")
 _ALWAYS_EVICT = Preemption(
@@ -46,36 +51,36 @@ _ALWAYS_EVICT = Preemption(
 
 PRESETS: dict[str, Policy] = {
     "fifo": Policy(name="fifo", preemption=_NO_EVICTION, order=_FIRST_COME, plan=_BY_LIMIT, reserve=_NO_BACKFILL),
-    "easy": Policy(name="easy", preemption=_NO_EVICTION, order=_FIRST_COME, plan=_BY_LIMIT, reserve=Reserve(depth=_ALL)),
+    "easy": Policy(name="easy", preemption=_NO_EVICTION, order=_FIRST_COME, plan=_BY_LIMIT, reserve=_ONE_HEAD),
     "easy-pp": Policy(
         name="easy-pp", preemption=_NO_EVICTION,
         order=_FIRST_COME,
         plan=_BY_ESTIMATE,
-        reserve=Reserve(backfill_order="shortest", depth=_ALL),
+        reserve=replace(_ONE_HEAD, backfill_order="shortest"),
     ),
     "sjf-oracle": Policy(
         name="sjf-oracle", preemption=_NO_EVICTION,
-        order=Order(by="size", source="estimate", ageing="none"),
+        order=_BY_SIZE,
         plan=_BY_ESTIMATE,
         reserve=_NO_BACKFILL,
     ),
     "srtf-oracle": Policy(
         name="srtf-oracle",
         preemption=_ALWAYS_EVICT,
-        order=Order(by="size", source="estimate", ageing="none"),
+        order=_BY_SIZE,
         plan=_BY_ESTIMATE,
         reserve=_NO_BACKFILL,
     ),
     "las": Policy(
         name="las",
         preemption=_ALWAYS_EVICT,
-        order=Order(by="attained", width_exponent=1.0, ageing="none"),
+        order=Order(by="attained", width_exponent=1.0, ageing="none", guard_s=_INF),
         plan=_BY_LIMIT,
         reserve=_NO_BACKFILL,
     ),
     "qssf": Policy(
         name="qssf", preemption=_NO_EVICTION,
-        order=Order(by="size", source="estimate", width_exponent=1.0, ageing="none"),
+        order=replace(_BY_SIZE, width_exponent=1.0),
         plan=_BY_ESTIMATE,
         reserve=_NO_BACKFILL,
     ),
@@ -83,7 +88,7 @@ PRESETS: dict[str, Policy] = {
         name="conservative", preemption=_NO_EVICTION,
         order=_FIRST_COME,
         plan=_BY_LIMIT,
-        reserve=Reserve(heads=_ALL, depth=_ALL),
+        reserve=replace(_ONE_HEAD, heads=_ALL),
     ),
-    "ours": Policy(name="ours"),
+    "ours": Policy(name="ours"),  # the defaults of ``order`` and ``reservation``
 }

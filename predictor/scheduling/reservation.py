@@ -23,8 +23,8 @@ class Plan:
     """
 
     source: str = "forecast"
-    backfill_level: float = 0.75
-    running_level: float = 0.5
+    backfill_level: float = 0.5
+    running_level: float = 0.9
     correction: str = "conditional"
     reforecast_always: bool = False
 
@@ -54,9 +54,9 @@ class Reserve:
         confidence: probability with which a promised latest start is to be kept.
     """
 
-    heads: int = 1
-    eldest: int = 0
-    guarded: int = 1
+    heads: int = 3
+    eldest: int = 2
+    guarded: int = 2
     backfill: bool = True
     backfill_order: str = "queue"
     depth: int = 1024
