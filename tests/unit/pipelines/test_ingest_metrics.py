@@ -18,8 +18,8 @@ def jobs(tmp_path: Path) -> Path:
     starts = pd.Series([START, START + pd.Timedelta(200, "s")]).astype("datetime64[us, UTC]")
     frame = pd.DataFrame({
         "job_id": ["1", "2"], "attempt": 0.0, "submitted_at": starts, "started_at": starts,
-        "state": "COMPLETED", "ended_at": starts + pd.Timedelta(100, "s"), "node_list": "n1", "allocated_gpus": 1.0,
-        "peak_vram_mib": [float("nan"), 77.0],
+        "state": "COMPLETED", "ended_at": starts + pd.Timedelta(100, "s"), "node_list": "n1",
+        "allocated_gpus": 1.0, "peak_vram_mib": [float("nan"), 77.0],
     })  # fmt: skip
     path = tmp_path / "jobs.parquet"
     write_table(conform(frame), path)
