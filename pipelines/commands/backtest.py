@@ -20,6 +20,7 @@ from pipelines.measured_backtest import MeasuredBacktest
 from pipelines.plots import report_figures
 from pipelines.reports import WindowReport, finite, read_report
 from pipelines.run_record import utc_text
+from pipelines.topology_backtest import backtest_topology_file
 from pipelines.vram_backtest import vram_backtest
 from predictor.data.table import fingerprint, read_table
 from predictor.errors import ArgumentError
@@ -47,7 +48,7 @@ ended by their q90, best near 90 %.
 """
 TARGETS = ("duration", "vram", "topology")
 # targets measured apart from the job log; each has splits of its own
-MEASURED: Mapping[str, MeasuredBacktest] = {"vram": vram_backtest}
+MEASURED: Mapping[str, MeasuredBacktest] = {"vram": vram_backtest, "topology": backtest_topology_file}
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _COLUMNS = {  # score: head of its column, format
     "crps_log": ("crps_log", ".4f"), "mean_abs_log_ratio": ("mean|ln|", ".3f"),

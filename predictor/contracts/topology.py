@@ -1,4 +1,4 @@
-"""This module defines what a ranking of placements is asked, what it answers, and what a measured run teaches."""
+"""This module defines what a ranking of placements is asked and answers, and what runs teach about it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -120,7 +120,7 @@ class RankedPlacement:
     Attributes:
         index: place of the candidate in the list that was asked.
         score: relative throughput, 1 = the best candidate of the list.
-        relative_throughput: expected throughput over that of the candidate that will prove the best, in (0, 1].
+        relative_throughput: expected throughput over that of the candidate that proves best, in (0, 1].
         interval: 90 % interval of ``relative_throughput``.
         log_residual_quantiles: natural log of actual over expected relative throughput at
             :data:`predictor.contracts.forecast.LEVELS`.

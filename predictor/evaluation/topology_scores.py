@@ -1,4 +1,4 @@
-"""This module scores choices among placements: what the choice costs, and how well the ratios were forecast."""
+"""This module scores choices among placements: what a choice costs, how well ratios were forecast."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

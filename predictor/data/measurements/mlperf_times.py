@@ -1,4 +1,4 @@
-"""This module reads times to train of MLPerf submissions: one result per round, organisation, system and benchmark."""
+"""This module reads times to train: one per MLPerf round, organisation, system and benchmark."""
 
 import re
 from collections.abc import Mapping

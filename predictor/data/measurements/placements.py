@@ -1,4 +1,4 @@
-"""This module reads measured step times by placement (the layout of Pollux: placement, app, cluster, step_time)."""
+"""This module reads measured step times by placement, in the layout of Pollux."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

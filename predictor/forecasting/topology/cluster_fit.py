@@ -42,7 +42,7 @@ class KernelSettings:
     alike: float = 0.1
     same: float = 0.1
     common_shape: float = 0.05
-    same_shape: float = 0.03
+    same_shape: float = 0.05
     job_scales: tuple[float, ...] = (1.0, 2.0)
     batch_scale: float = 1.5
     intercept: float = 1.0
@@ -54,8 +54,8 @@ def covariance(first: Rows, second: Rows, settings: KernelSettings) -> FloatArra
     shape = _matern(first.shape, second.shape, np.array(settings.shape_scales))
     alike = np.exp(-0.5 * _squared(first.job, second.job, np.array(settings.job_scales)))
     batch = _matern(first.log_batch[:, None], second.log_batch[:, None], np.array([settings.batch_scale]))
-    same = _equal(first.signature, second.signature) * batch
-    total = shape * (settings.common**2 + settings.alike**2 * alike + settings.same**2 * same)
+    same = _equal(first.signature, second.signature)
+    total = shape * (settings.common**2 + settings.alike**2 * alike + settings.same**2 * same * batch)
     one_shape = _equal(first.shape_name, second.shape_name)
     return np.asarray(total + one_shape * (settings.common_shape**2 + settings.same_shape**2 * same))
 
@@ -96,8 +96,8 @@ class LeaveOut:
     """Forecasts of rows by the model that never saw them nor the others of their block.
 
     With C the covariance of all rows and y their values, the solution without block B is
-    C^-1 y - C^-1[:, B] (C^-1[B, B])^-1 (C^-1 y)[B] (Rasmussen and Williams 2006, section 5.4.2, for blocks), so
-    that one inversion serves every way of splitting.
+    C^-1 y - C^-1[:, B] (C^-1[B, B])^-1 (C^-1 y)[B] (Rasmussen and Williams 2006, section 5.4.2, for
+    blocks), so that one inversion serves every way of splitting.
     """
 
     def __init__(self, rows: Rows, log_throughput: FloatArray, settings: KernelSettings) -> None:

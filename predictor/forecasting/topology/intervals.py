@@ -1,4 +1,4 @@
-"""This module measures how far forecasts of relative throughput were off, as quantiles by strength of evidence.
+"""This module measures how far forecasts of relative throughput were off, as quantiles.
 
 It is split conformal prediction on the log ratio with exchangeable groups (V. Vovk, A. Gammerman,
 G. Shafer, "Algorithmic Learning in a Random World", 2005): each group of candidates weighs the same.

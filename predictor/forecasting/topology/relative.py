@@ -13,7 +13,7 @@ CROWDING = 0.02
 # runs of a cluster at which its measurements and the prior weigh the same
 HALF_EVIDENCE_RUNS = 10.0
 # the model is shrunk as far as the best choice asks; forecasts of the ratio want their spread back
-STRETCH, SPREAD = 1.4, 0.04
+STRETCH, SPREAD = 1.5, 0.04
 _GRID = np.linspace(-3.0, 3.0, 601)
 
 
