@@ -4,10 +4,10 @@ The code and the numbers are data that tests and alerts rely on; the sentence is
 request and may change its words.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
-from collections.abc import Mapping
 
 
 class ReasonCode(IntEnum):
@@ -59,7 +59,7 @@ _SENTENCES: Mapping[ReasonCode, str] = MappingProxyType(
         ),
         ReasonCode.PREEMPTED_OTHERS: "{victims:.0f} running job(s) gave up {freed:.0f} units for it.",
         ReasonCode.CAPACITY_SHORT: (
-            "It needs {needed:.0f} units together and {free:.0f} are free; {start_s:.0f} is its planned start."
+            "It needs {needed:.0f} units together and {free:.0f} are free; its planned start is {start_s:.0f}."
         ),
         ReasonCode.BEHIND_OTHERS: (
             "It needs {needed:.0f} units, {free:.0f} are free, and {ahead:.0f} job(s) come first."
@@ -68,7 +68,7 @@ _SENTENCES: Mapping[ReasonCode, str] = MappingProxyType(
             "Its {needed:.0f} units are free, but it may run {plan_s:.0f} s and so delay the start promised"
             " for {promise_s:.0f}."
         ),
-        ReasonCode.QUOTA_EXCEEDED: "Its team uses {used:.0f} of {limit:.0f} units and it needs {needed:.0f}.",
+        ReasonCode.QUOTA_EXCEEDED: "Its team uses {used:.0f} of {limit:.0f} units; it needs {needed:.0f}.",
         ReasonCode.HEADROOM_HELD: (
             "{held:.0f} units are held for urgent arrivals; {free:.0f} are free beside them, it needs"
             " {needed:.0f}."
@@ -77,18 +77,18 @@ _SENTENCES: Mapping[ReasonCode, str] = MappingProxyType(
             "{free:.0f} units are free, but not {needed:.0f} on the nodes that it must have together."
         ),
         ReasonCode.BEYOND_DEPTH: "{ahead:.0f} jobs come first and a pass looks at {depth:.0f}.",
-        ReasonCode.BACKING_OFF: "It was evicted {evictions:.0f} time(s) and waits until {until_s:.0f} by rule.",
+        ReasonCode.BACKING_OFF: "It was evicted {evictions:.0f} time(s) and waits until {until_s:.0f}.",
         ReasonCode.OVERTAKEN: "A job that comes before it in order took the earlier start.",
         ReasonCode.FORECAST_EXCEEDED: "A running job runs longer than was forecast.",
         ReasonCode.EARLIER_END: "Running jobs ended, or are now expected to end, earlier.",
         ReasonCode.CAPACITY_CHANGED: "The number of usable units has changed.",
         ReasonCode.POLICY_CHANGED: "The policy has changed.",
-        ReasonCode.TOO_WIDE: "It asks for {needed:.0f} units; the widest pool it may use has {total:.0f}.",
+        ReasonCode.TOO_WIDE: "It asks for {needed:.0f} units; the widest pool has {total:.0f}.",
         ReasonCode.NO_SUCH_POOL: "There is no pool of that name.",
         ReasonCode.NO_SUCH_CLASS: "The policy has no workload class of that name.",
         ReasonCode.NO_DEVICE_OF_TYPE: "No pool has devices of the type that it asks for.",
         ReasonCode.MEMORY_TOO_SMALL: (
-            "It needs {needed_mib:.0f} MiB on each device; the largest device it may use has {device_mib:.0f}."
+            "It needs {needed_mib:.0f} MiB on each device; the largest that it may use has {device_mib:.0f}."
         ),
         ReasonCode.REGION_FORBIDDEN: "Its data must stay in a region where no suitable pool is.",
         ReasonCode.SCARCE_DEVICE_KEPT: (
@@ -109,7 +109,7 @@ _SENTENCES: Mapping[ReasonCode, str] = MappingProxyType(
             "Evicting it loses least: {lost_s:.0f} s of work, restart included; it is expected to run"
             " {remaining_s:.0f} s more."
         ),
-        ReasonCode.RECLAIMED: "Its team borrowed {borrowed:.0f} units above its quota and they are claimed back.",
+        ReasonCode.RECLAIMED: "Its team borrowed {borrowed:.0f} units; they are claimed back.",
         ReasonCode.OUTRANKED: "A job with a better claim needs its units.",
     }
 )

@@ -8,8 +8,8 @@ from predictor.contracts.events import CHECKPOINT_KINDS, JobSubmitted
 from predictor.contracts.forecast import LEVELS
 from predictor.contracts.reasons import Reason, ReasonCode
 from predictor.scheduling import columns as c
-from predictor.scheduling.policy import Policy
 from predictor.scheduling.placement import pools_of
+from predictor.scheduling.policy import Policy
 from predictor.scheduling.remaining import assumed_log_quantiles
 from predictor.scheduling.state import SchedulingState
 

@@ -1,8 +1,9 @@
 """This module keeps promised latest starts at their confidence, by learning from those kept and broken.
 
 The latest start is ``now + stretch * (plan at a high quantile - now)``. After each start the logarithm of
-the stretch moves up by ``rate * confidence`` if the promise was broken and down by ``rate * (1 - confidence)`` if it
-was kept, so that in the long run the stated part of promises is kept whatever the jobs do (Gibbs, Candes,
+the stretch moves up by ``rate * confidence`` if the promise was broken and down by ``rate * (1 -
+confidence)`` if it was kept, so that in the long run the stated part of promises is kept whatever the jobs
+do (Gibbs, Candes,
 Adaptive conformal inference under distribution shift, 2021).
 """
 

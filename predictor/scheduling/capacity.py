@@ -91,7 +91,9 @@ class Capacity:
     def __init__(self, pools: Sequence[Pool]) -> None:
         names = [pool.name for pool in pools]
         if not 1 <= len(names) <= _MOST_POOLS or len(set(names)) < len(names):
-            raise ArgumentError(f"pass 1 to {_MOST_POOLS} pools of different names; given: {', '.join(names)}")
+            raise ArgumentError(
+                f"pass 1 to {_MOST_POOLS} pools of different names; given: {', '.join(names)}"
+            )
         self.pools = tuple(sorted(pools, key=lambda pool: pool.scarcity))
         self.index = {pool.name: k for k, pool in enumerate(self.pools)}
         self.total: IntArray = np.array([pool.total for pool in self.pools], dtype=np.int64)
@@ -143,7 +145,12 @@ class Capacity:
     def copy(self) -> "Capacity":
         """Return an independent copy."""
         other = Capacity.__new__(Capacity)
-        other.pools, other.index, other.first, other.islands = self.pools, self.index, self.first, self.islands
+        other.pools, other.index, other.first, other.islands = (
+            self.pools,
+            self.index,
+            self.first,
+            self.islands,
+        )
         other.total, other.free = self.total.copy(), self.free.copy()
         other.node_units, other.node_free = self.node_units.copy(), self.node_free.copy()
         other.listed, other.spare = self.listed.copy(), self.spare.copy()

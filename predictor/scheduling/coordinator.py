@@ -227,7 +227,9 @@ class Coordinator:
         name = job.workload_class if event.workload_class is None else event.workload_class
         deadline_s = job.deadline_s if event.deadline_s is None else event.deadline_s
         changed = replace(job, workload_class=name, deadline_s=deadline_s)
-        pools, faults = admission.refusals(state, self.policy, replace(changed, job_id=f"{job.job_id} (changed)"))
+        pools, faults = admission.refusals(
+            state, self.policy, replace(changed, job_id=f"{job.job_id} (changed)")
+        )
         if faults:
             decisions.append(Refused(now_s=event.now_s, job_id=event.job_id, reasons=tuple(faults)))
             return False
@@ -257,7 +259,7 @@ class Coordinator:
         self.state.capacity.change(pool, event.total, event.node_units)
         return True
 
-    def _policy_changed(self, event: PolicyChanged, decisions: list[Decision]) -> bool:
+    def _policy_changed(self, event: PolicyChanged, _decisions: list[Decision]) -> bool:
         state = self.state
         policy = policy_from_document(event.policy)
         self.policy, self._parameters = policy, parameter_vector(policy)
@@ -272,7 +274,7 @@ class Coordinator:
         assess(state.store.floats, state.store.ints, state.store.log_quantiles, slots, self._parameters)
         return True
 
-    def _tick(self, event: Tick, decisions: list[Decision]) -> bool:
+    def _tick(self, _event: Tick, _decisions: list[Decision]) -> bool:
         return True
 
     def _slot(self, event: Any, decisions: list[Decision], *states: int) -> int:

@@ -19,7 +19,15 @@ from predictor.scheduling.store import FloatArray, IntArray
 
 # Values of ReasonCode; a test holds them equal.
 IN_ORDER, BACKFILLED = 1, 2
-CAPACITY_SHORT, BEHIND_OTHERS, WOULD_DELAY, QUOTA, HEADROOM, FRAGMENTED, BACKING_OFF = 10, 11, 12, 13, 14, 15, 17
+CAPACITY_SHORT, BEHIND_OTHERS, WOULD_DELAY, QUOTA, HEADROOM, FRAGMENTED, BACKING_OFF = (
+    10,
+    11,
+    12,
+    13,
+    14,
+    15,
+    17,
+)
 
 
 @compiled
@@ -69,16 +77,14 @@ def run_cycle(
         used, most: shape (teams, P), units that teams hold (updated) and may hold at most.
         parents: shape (teams,), the parent of a team, -1 = none.
         share: shape (teams,), factor on the size of a team's jobs.
-        node_free, node_units, islands, first, listed, spare: nodes of the pools, see ``nodes``; ``first`` has shape
-            (P + 1,), a pool without nodes is only counted.
+        node_free, node_units, islands, first, listed, spare: nodes of the pools, see ``nodes``; ``first``
+            has shape (P + 1,), a pool without nodes is only counted.
         started, promised, old_promise: shape (capacity,), set to slots, slots, and their promise until now.
     """
     depth = int(min(parameters[p.DEPTH], n_queue))
     ranks = np.empty(n_queue, np.int64)
     keys = np.empty(n_queue)
-    differ = rank_and_key(
-        floats, ints, queue, n_queue, now_s, parameters, share, widest, ranks, keys
-    )
+    differ = rank_and_key(floats, ints, queue, n_queue, now_s, parameters, share, widest, ranks, keys)
     in_order = parameters[p.ORDER_BY] == p.BY_SUBMIT
     order = first_in_order(keys, ranks, n_queue, depth, differ, in_order)
 
@@ -141,7 +147,9 @@ def run_cycle(
         tier = ints[c.TIER, slot]
         team = ints[c.TEAM, slot]
         if floats[c.NOT_BEFORE, slot] > now_s:
-            explain_as(floats, ints, slot, BACKING_OFF, ints[c.EVICTIONS, slot], floats[c.NOT_BEFORE, slot], 0.0)
+            explain_as(
+                floats, ints, slot, BACKING_OFF, ints[c.EVICTIONS, slot], floats[c.NOT_BEFORE, slot], 0.0
+            )
             continue
 
         nodes, one_island = ints[c.NODES, slot], ints[c.ISLAND, slot] == 1
@@ -232,14 +240,22 @@ def run_cycle(
             n_running += 1
             begin(floats, ints, logs, slot, chosen, now_s, parameters)
             explain_as(
-                floats, ints, slot, BACKFILLED if n_promises > 0 else IN_ORDER, width, free[chosen] + width, n_promises
+                floats,
+                ints,
+                slot,
+                BACKFILLED if n_promises > 0 else IN_ORDER,
+                width,
+                free[chosen] + width,
+                n_promises,
             )
             floats[c.NUMBER_3, slot] = plan_s
             started[n_started] = slot
             n_started += 1
             taken_until_s = max(floats[c.PLAN_END, slot], now_s + plan_s)
             if first[chosen + 1] > first[chosen]:
-                ints[c.NODE_LIST, slot] = hold_nodes(node_free, listed, spare, chosen_nodes, amounts, n_chosen)
+                ints[c.NODE_LIST, slot] = hold_nodes(
+                    node_free, listed, spare, chosen_nodes, amounts, n_chosen
+                )
                 for k in range(n_promises):
                     if promise_pool[k] == chosen and promise_at[k] < taken_until_s:
                         for m in range(n_chosen):

@@ -53,7 +53,7 @@ def make_room(
 def _claimants(state: SchedulingState, policy: Policy) -> IntArray:
     """Return the waiting jobs that victims are looked for, in order."""
     store = state.store
-    waiting = store.waiting_slots
+    waiting: IntArray = store.waiting_slots
     entitled = store.floats[c.NOT_BEFORE, waiting] <= state.now_s
     if policy.preemption.mode != "order":
         rights = np.array([each.may_preempt for each in policy.classes])
@@ -63,7 +63,7 @@ def _claimants(state: SchedulingState, policy: Policy) -> IntArray:
         entitled &= claims
     waiting = waiting[entitled]
     if not len(waiting):
-        return waiting.copy()
+        return waiting
     order = np.lexsort((store.floats[c.KEY, waiting], store.ints[c.TIER, waiting]))
     return np.asarray(waiting[order[: policy.preemption.tries]])
 

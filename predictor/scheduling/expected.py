@@ -32,7 +32,7 @@ def whole_duration_s(
     whole = limit_s
     if source == p.FROM_ESTIMATE and not np.isnan(floats[c.ESTIMATE, slot]):
         whole = min(floats[c.ESTIMATE, slot], limit_s)
-    return max(whole - done_s, 1.0)
+    return float(max(whole - done_s, 1.0))
 
 
 @compiled
@@ -90,7 +90,7 @@ def begin(
 def work_done_s(floats: FloatArray, ints: IntArray, slot: int, now_s: float) -> float:
     """Return the seconds of work that a running job has done, over all attempts, checkpointed or not."""
     restart_s = floats[c.RESTART_COST, slot] if ints[c.EVICTIONS, slot] > 0 else 0.0
-    return floats[c.BASE, slot] + max(now_s - floats[c.START, slot] - restart_s, 0.0)
+    return float(floats[c.BASE, slot] + max(now_s - floats[c.START, slot] - restart_s, 0.0))
 
 
 @compiled

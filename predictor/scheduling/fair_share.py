@@ -45,9 +45,11 @@ class FairShare:
             faults.append(f"fair_share.half_life_s={self.half_life_s} must be above 0")
         if not self.most >= 1:
             faults.append(f"fair_share.most={self.most} must be 1 or more")
-        for each in self.weights:
-            if not each.weight > 0:
-                faults.append(f"fair_share: weight of {each.team!r} must be above 0, it is {each.weight}")
+        faults += [
+            f"fair_share: weight of {each.team!r} must be above 0, it is {each.weight}"
+            for each in self.weights
+            if not each.weight > 0
+        ]
         return faults
 
 

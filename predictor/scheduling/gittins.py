@@ -2,9 +2,9 @@
 
 The index of a job of age a is the best chance of completion for the time invested:
 ``sup_d P(S - a <= d | S > a) / E[min(S - a, d) | S > a]`` (Gittins, Bandit processes and dynamic allocation
-indices, 1979; for scheduling: Aalto, Ayesta, Righter, On the Gittins index in the M/G/1 queue, 2009). The rank is
-its inverse, in seconds: smaller first. A job that is either short or very long is tried early, and gives way
-once it has outlived its short part.
+indices, 1979; for scheduling: Aalto, Ayesta, Righter, On the Gittins index in the M/G/1 queue, 2009). The
+rank is its inverse, in seconds: smaller first. A job that is either short or very long is tried early, and
+gives way once it has outlived its short part.
 """
 
 import numpy as np

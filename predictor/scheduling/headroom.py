@@ -1,7 +1,7 @@
 """This module sizes the units that are kept free for urgent arrivals, from when they came before.
 
-The demand of urgent classes is remembered per hour of the week: for each of the last ``weeks`` weeks, how many
-units arrived in that hour. Kept is the newsvendor's quantile of those weeks (Arrow, Harris, Marschak,
+The demand of urgent classes is remembered per hour of the week: for each of the last ``weeks`` weeks, how
+many units arrived in that hour. Kept is the newsvendor's quantile of those weeks (Arrow, Harris, Marschak,
 Optimal inventory policy, 1951): the smallest number of units that suffices with probability
 ``wait_cost / (wait_cost + idle_cost)``, so that one more would cost more idling than it saves waiting.
 """

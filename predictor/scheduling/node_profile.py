@@ -84,7 +84,7 @@ def earliest_on_nodes(
     ended = 0
     previous = -np.inf
     for moment in moments:
-        if moment == previous or moment == np.inf:
+        if not previous < moment < np.inf:
             continue
         previous = moment
         while ended < n and floats[c.PLAN_END, slots[order[ended]]] <= moment:

@@ -1,5 +1,7 @@
 """This module runs scheduling passes on the state and words their results as decisions."""
 
+import math
+
 import numpy as np
 
 from predictor.contracts.decisions import Decision, Promised, PromiseMoved, Started
@@ -14,9 +16,7 @@ from predictor.scheduling.state import SchedulingState
 from predictor.scheduling.store import FloatArray, IntArray
 
 
-def run_pass(
-    state: SchedulingState, policy: Policy, numbers: FloatArray, decisions: list[Decision]
-) -> None:
+def run_pass(state: SchedulingState, policy: Policy, numbers: FloatArray, decisions: list[Decision]) -> None:
     """Run one pass and add what it decides."""
     store, capacity, teams = state.store, state.capacity, state.teams
     if capacity.free.max() <= 0:
@@ -57,8 +57,9 @@ def run_pass(
     for slot in started[:n_started].tolist():
         _judge(state, policy, slot)
         decisions.append(_started(state, slot, start_reason(store, slot)))
-    for k in range(n_promised):
-        decisions.append(_promised(state, int(promised[k]), float(old_promise[k]), exceeded))
+    decisions.extend(
+        _promised(state, int(promised[k]), float(old_promise[k]), exceeded) for k in range(n_promised)
+    )
 
 
 def held_units(state: SchedulingState, policy: Policy) -> IntArray:
@@ -151,14 +152,14 @@ def _started(state: SchedulingState, slot: int, reason: Reason) -> Started:
 def _judge(state: SchedulingState, policy: Policy, slot: int) -> None:
     """Hold a start against the latest start that had been promised."""
     latest_s = float(state.store.floats[c.LATEST, slot])
-    if latest_s == latest_s:
+    if not math.isnan(latest_s):
         state.promises.judge(state.now_s, latest_s, policy.reserve.confidence)
 
 
 def _promised(state: SchedulingState, slot: int, old_s: float, exceeded: int) -> Promised | PromiseMoved:
     store = state.store
     start_s = float(store.floats[c.PROMISE, slot])
-    if old_s != old_s:
+    if math.isnan(old_s):
         latest_s = state.promises.latest_start_s(state.now_s, start_s)
         store.floats[c.LATEST, slot] = latest_s
         pool = state.capacity.pools[store.ints[c.POOL, slot]].name

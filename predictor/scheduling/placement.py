@@ -15,7 +15,8 @@ class Placement:
     """Rules of where jobs may run.
 
     Attributes:
-        scarce_least_width: jobs of fewer units stay off scarce pools, unless they name the device type or pool.
+        scarce_least_width: jobs of fewer units stay off scarce pools, unless they name the device type or
+            pool.
         scarce_for: classes that this does not hold for.
     """
 

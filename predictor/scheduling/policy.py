@@ -41,8 +41,10 @@ class Policy:
     def __post_init__(self) -> None:
         faults = [*self.order.faults(), *self.plan.faults(), *self.reserve.faults()]
         faults += [*self.preemption.faults(), *self.fair_share.faults(), *self.headroom.faults()]
-        for each in (*self.classes, *self.quotas):
+        for each in self.classes:
             faults += each.faults()
+        for quota in self.quotas:
+            faults += quota.faults()
         names = [each.name for each in self.classes]
         if len(set(names)) < len(names):
             faults.append("two classes have the same name")

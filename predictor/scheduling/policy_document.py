@@ -70,7 +70,9 @@ def _object(kind: Any, given: Any, where: str, faults: list[str]) -> Any:
     hints = get_type_hints(kind)
     known = {each.name: each for each in fields(kind)}
     before = len(faults)
-    faults += [f"{where}.{name} is not known; known are {', '.join(known)}" for name in given if name not in known]
+    faults += [
+        f"{where}.{name} is not known; known are {', '.join(known)}" for name in given if name not in known
+    ]
     values = {
         name: _value(hints[name], value, f"{where}.{name}", faults)
         for name, value in given.items()

@@ -34,7 +34,8 @@ class Preemption:
     Attributes:
         mode: ``none``; ``class``: by right of class and quota; ``order``: also whoever comes before a running
             job by far, where interruptions are cheap.
-        victim: ``cheapest`` (lost work, restart, remaining time) or ``youngest`` (a common default elsewhere).
+        victim: ``cheapest`` (lost work, restart, remaining time) or ``youngest`` (a common default
+            elsewhere).
         least_runtime_s: an attempt is left alone so long.
         grace_s: time for a final checkpoint, for jobs that write their own.
         most_evictions: of one job.
@@ -66,9 +67,12 @@ class Preemption:
             faults.append(f"preemption.mode={self.mode!r} is not one of {', '.join(MODES)}")
         if self.victim not in VICTIMS:
             faults.append(f"preemption.victim={self.victim!r} is not one of {', '.join(VICTIMS)}")
-        for name in ("least_runtime_s", "grace_s", "most_evictions", "backoff_s", "per_hour", "ending_soon_s"):
-            if getattr(self, name) < 0:
-                faults.append(f"preemption.{name}={getattr(self, name)} must be 0 or more")
+        spans = ("least_runtime_s", "grace_s", "most_evictions", "backoff_s", "per_hour", "ending_soon_s")
+        faults += [
+            f"preemption.{name}={getattr(self, name)} must be 0 or more"
+            for name in spans
+            if getattr(self, name) < 0
+        ]
         if not self.advantage >= 1:
             faults.append(f"preemption.advantage={self.advantage} must be 1 or more, or jobs evict in turn")
         if not self.period_s > 0:
@@ -212,9 +216,7 @@ def _cheapest_first(
     return np.lexsort((sequence, cost, -ranks))
 
 
-def _enough(
-    store: JobStore, capacity: Capacity, slot: int, pool: int, ordered: IntArray
-) -> IntArray | None:
+def _enough(store: JobStore, capacity: Capacity, slot: int, pool: int, ordered: IntArray) -> IntArray | None:
     """Return positions of the fewest of the first victims that make room, None = all do not suffice."""
     width = int(store.ints[c.WIDTH, slot])
     if not capacity.has_nodes(pool):

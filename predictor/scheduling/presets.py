@@ -16,7 +16,8 @@ def preset(name: str) -> Policy:
     """Return a policy by name.
 
     ``easy``: EASY backfilling (Lifka, The ANL/IBM SP scheduling system, 1995). ``easy-pp``: EASY++ (Tsafrir,
-    Etsion, Feitelson, Backfilling using system-generated predictions, 2007); its estimates come with the jobs.
+    Etsion, Feitelson, Backfilling using system-generated predictions, 2007); its estimates come with the
+    jobs.
     ``qssf``: shortest expected service first (Hu et al., Characterization and prediction of deep learning
     workloads, 2021). ``las``: least attained service (Gu et al., Tiresias, 2019).
 
@@ -50,16 +51,22 @@ _ALWAYS_EVICT = Preemption(
 )
 
 PRESETS: dict[str, Policy] = {
-    "fifo": Policy(name="fifo", preemption=_NO_EVICTION, order=_FIRST_COME, plan=_BY_LIMIT, reserve=_NO_BACKFILL),
-    "easy": Policy(name="easy", preemption=_NO_EVICTION, order=_FIRST_COME, plan=_BY_LIMIT, reserve=_ONE_HEAD),
+    "fifo": Policy(
+        name="fifo", preemption=_NO_EVICTION, order=_FIRST_COME, plan=_BY_LIMIT, reserve=_NO_BACKFILL
+    ),
+    "easy": Policy(
+        name="easy", preemption=_NO_EVICTION, order=_FIRST_COME, plan=_BY_LIMIT, reserve=_ONE_HEAD
+    ),
     "easy-pp": Policy(
-        name="easy-pp", preemption=_NO_EVICTION,
+        name="easy-pp",
+        preemption=_NO_EVICTION,
         order=_FIRST_COME,
         plan=_BY_ESTIMATE,
         reserve=replace(_ONE_HEAD, backfill_order="shortest"),
     ),
     "sjf-oracle": Policy(
-        name="sjf-oracle", preemption=_NO_EVICTION,
+        name="sjf-oracle",
+        preemption=_NO_EVICTION,
         order=_BY_SIZE,
         plan=_BY_ESTIMATE,
         reserve=_NO_BACKFILL,
@@ -79,13 +86,15 @@ PRESETS: dict[str, Policy] = {
         reserve=_NO_BACKFILL,
     ),
     "qssf": Policy(
-        name="qssf", preemption=_NO_EVICTION,
+        name="qssf",
+        preemption=_NO_EVICTION,
         order=replace(_BY_SIZE, width_exponent=1.0),
         plan=_BY_ESTIMATE,
         reserve=_NO_BACKFILL,
     ),
     "conservative": Policy(
-        name="conservative", preemption=_NO_EVICTION,
+        name="conservative",
+        preemption=_NO_EVICTION,
         order=_FIRST_COME,
         plan=_BY_LIMIT,
         reserve=replace(_ONE_HEAD, heads=_ALL),

@@ -13,14 +13,13 @@ from predictor.scheduling import columns as c
 from predictor.scheduling import parameters as p
 from predictor.scheduling.store import FloatArray, IntArray
 
-
 _LEVEL_APART = 1e10  # seconds, more than any instant
 
 
 @compiled
 def service_level(served: float, step: float) -> float:
     """Return the level of attained service: levels double in width (Gu et al., Tiresias, 2019)."""
-    return np.floor(np.log2(1.0 + served / step))
+    return float(np.floor(np.log2(1.0 + served / step)))
 
 
 @compiled
@@ -30,10 +29,10 @@ def order_key(
     """Return the key of a waiting job that its guard does not protect, smaller first."""
     submit_s = floats[c.SUBMIT, slot]
     if parameters[p.ORDER_BY] == p.BY_SUBMIT:
-        return submit_s
+        return float(submit_s)
     if parameters[p.ORDER_BY] == p.BY_ATTAINED:
         level = service_level(floats[c.SIZE, slot], parameters[p.ATTAINED_STEP])
-        return level * _LEVEL_APART + submit_s
+        return float(level * _LEVEL_APART + submit_s)
     wait_s = now_s - submit_s
     key = floats[c.SIZE, slot] * share[ints[c.TEAM, slot]]
     ageing = parameters[p.AGEING]
@@ -44,12 +43,12 @@ def order_key(
         power = parameters[p.AGEING_POWER]
         key /= aged if power == 1.0 else aged**power
     deadline_s = floats[c.DEADLINE, slot]
-    if deadline_s == deadline_s:  # not nan
+    if not np.isnan(deadline_s):
         slack_s = deadline_s - now_s - floats[c.PLAN, slot]
         short_s = parameters[p.DEADLINE_HORIZON] - slack_s
         if short_s > 0.0:
             key -= parameters[p.DEADLINE_WEIGHT] * short_s
-    return key
+    return float(key)
 
 
 @compiled
@@ -57,8 +56,8 @@ def guard_s(ints: IntArray, slot: int, parameters: FloatArray, widest: float) ->
     """Return after how many seconds of waiting a job comes before all others."""
     exponent = parameters[p.GUARD_EXPONENT]
     if exponent == 0.0:
-        return parameters[p.GUARD]
-    return parameters[p.GUARD] / (ints[c.WIDTH, slot] / widest) ** exponent
+        return float(parameters[p.GUARD])
+    return float(parameters[p.GUARD] / (ints[c.WIDTH, slot] / widest) ** exponent)
 
 
 @compiled
@@ -101,10 +100,7 @@ def first_in_order(
     """
     if in_order and not differ:
         return np.arange(min(n, count))
-    if n <= count:
-        chosen = np.arange(n)
-    else:
-        chosen = _smallest(keys, ranks, n, count)
+    chosen = np.arange(n) if n <= count else _smallest(keys, ranks, n, count)
     order = chosen[np.argsort(keys[chosen], kind="mergesort")]
     if differ:
         order = order[np.argsort(ranks[order], kind="mergesort")]
@@ -115,9 +111,9 @@ def first_in_order(
 def _later(keys: FloatArray, ranks: IntArray, a: int, b: int) -> bool:
     """Return whether job a comes after job b."""
     if ranks[a] != ranks[b]:
-        return ranks[a] > ranks[b]
+        return bool(ranks[a] > ranks[b])
     if keys[a] != keys[b]:
-        return keys[a] > keys[b]
+        return bool(keys[a] > keys[b])
     return a > b
 
 

@@ -62,9 +62,7 @@ def earliest_start(times: FloatArray, frees: IntArray, steps: int, width: int, d
 
 
 @compiled
-def carve(
-    times: FloatArray, frees: IntArray, steps: int, first: int, duration_s: float, width: int
-) -> int:
+def carve(times: FloatArray, frees: IntArray, steps: int, first: int, duration_s: float, width: int) -> int:
     """Take units away for so long from step ``first`` on; return the new number of steps."""
     end_s = times[first] + duration_s
     last = first + 1

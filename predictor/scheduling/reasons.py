@@ -15,7 +15,7 @@ def start_reason(store: JobStore, slot: int) -> Reason:
     return Reason(code=code, numbers={"needed": needed, "free": free})
 
 
-def waiting_reason(store: JobStore, slot: int, team_name: str, used: int, most: int) -> Reason:
+def waiting_reason(store: JobStore, slot: int, used: int, most: int) -> Reason:
     """Return why a job waits, as of the last pass that looked at it.
 
     Args:

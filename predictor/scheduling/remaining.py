@@ -40,17 +40,17 @@ def quantile_s(logs: FloatArray, limit_s: float, level: float) -> float:
         total = 0.0
         for k in range(_LAST + 1):
             total += _WEIGHTS[k] * np.exp(logs[k])
-        return max(min(total, limit_s), 1.0)
+        return float(max(min(total, limit_s), 1.0))
     if level == -2.0:
         total = 0.0
         for k in range(_LAST + 1):
             total += _WEIGHTS[k] * logs[k]
-        return max(min(np.exp(total), limit_s), 1.0)
-    at = np.searchsorted(_LEVELS, level)
+        return float(max(min(np.exp(total), limit_s), 1.0))
+    at = int(np.searchsorted(_LEVELS, level))
     at = min(max(at, 1), _LAST)
     share = (max(level, _LEVELS[0]) - _LEVELS[at - 1]) / (_LEVELS[at] - _LEVELS[at - 1])
     log = min(logs[at - 1] + share * (logs[at] - logs[at - 1]), _MOST_LOG)
-    return max(min(np.exp(log), limit_s), 1.0)
+    return float(max(min(np.exp(log), limit_s), 1.0))
 
 
 @compiled
@@ -61,14 +61,13 @@ def passed_probability(logs: FloatArray, limit_s: float, elapsed_s: float) -> fl
     x = np.log(max(elapsed_s, 1e-9))
     if x < logs[0]:
         return 0.0
-    at = np.searchsorted(logs, x, side="right")
+    at = int(np.searchsorted(logs, x, side="right"))
     at = min(max(at, 1), _LAST)
     low, high = logs[at - 1], logs[at]
+    share = 1.0 if x >= high else 0.0
     if high > low:
         share = (x - low) / (high - low)
-    else:
-        share = 1.0 if x >= high else 0.0
-    return min(max(_LEVELS[at - 1] + share * (_LEVELS[at] - _LEVELS[at - 1]), 0.0), _TAIL)
+    return float(min(max(_LEVELS[at - 1] + share * (_LEVELS[at] - _LEVELS[at - 1]), 0.0), _TAIL))
 
 
 @compiled
@@ -81,8 +80,8 @@ def remaining_s(logs: FloatArray, limit_s: float, elapsed_s: float, level: float
     if elapsed_s > 0.0:
         passed = min(passed_probability(logs, limit_s, elapsed_s), _TAIL)
     wanted = passed + level * (1.0 - passed)
-    at = np.searchsorted(_LEVELS, wanted)
+    at = int(np.searchsorted(_LEVELS, wanted))
     at = min(max(at, 1), _LAST)
     share = (max(wanted, _LEVELS[0]) - _LEVELS[at - 1]) / (_LEVELS[at] - _LEVELS[at - 1])
     total = np.exp(min(logs[at - 1] + share * (logs[at] - logs[at - 1]), _MOST_LOG))
-    return max(min(total - elapsed_s, limit_s - elapsed_s), 1.0)
+    return float(max(min(total - elapsed_s, limit_s - elapsed_s), 1.0))

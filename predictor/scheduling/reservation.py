@@ -15,16 +15,19 @@ class Plan:
 
     Attributes:
         source: ``limit`` (the user's), ``estimate`` (a point from outside) or ``forecast``.
-        backfill_level: with a forecast: a job is backfilled if it ends before the promise with this probability.
-        running_level: with a forecast: at which quantile of their remaining time running jobs are expected to end.
-        correction: what is planned for a job that exceeds its plan: ``limit`` = the whole limit, ``tsafrir`` =
+        backfill_level: with a forecast: a job is backfilled if it ends before the promise with this
+            probability.
+        running_level: with a forecast: at which quantile of their remaining time running jobs are expected
+            to end.
+        correction: what is planned for a job that exceeds its plan: ``limit`` = the whole limit,
+            ``tsafrir`` =
             a fixed sequence of increments, ``conditional`` = the forecast given the elapsed time.
         reforecast_always: the remaining time is forecast again at every pass, not only when exceeded.
     """
 
     source: str = "forecast"
     backfill_level: float = 0.5
-    running_level: float = 0.9
+    running_level: float = 0.85
     correction: str = "conditional"
     reforecast_always: bool = False
 

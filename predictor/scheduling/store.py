@@ -43,7 +43,7 @@ class JobStore:
         else:
             slot = len(self.ids)
             if slot == self.floats.shape[1]:
-                self._grow()
+                self.grow()
             self.ids.append(job_id)
         self.slot_of[job_id] = slot
         return slot
@@ -115,7 +115,7 @@ class JobStore:
         other.free_slots, other.next_sequence = list(self.free_slots), self.next_sequence
         return other
 
-    def _grow(self) -> None:
+    def grow(self) -> None:
         """Double the capacity."""
         self.floats = np.concatenate([self.floats, np.full_like(self.floats, np.nan)], axis=1)
         self.ints = np.concatenate([self.ints, np.zeros_like(self.ints)], axis=1)
