@@ -59,7 +59,7 @@ _SENTENCES: Mapping[ReasonCode, str] = MappingProxyType(
         ),
         ReasonCode.PREEMPTED_OTHERS: "{victims:.0f} running job(s) gave up {freed:.0f} units for it.",
         ReasonCode.CAPACITY_SHORT: (
-            "It needs {needed:.0f} units together and {free:.0f} are free; its planned start is {start_s:.0f}."
+            "It needs {needed:.0f} units together, {free:.0f} are free; its planned start is {start_s:.0f}."
         ),
         ReasonCode.BEHIND_OTHERS: (
             "It needs {needed:.0f} units, {free:.0f} are free, and {ahead:.0f} job(s) come first."
