@@ -23,41 +23,25 @@ def service_level(served: float, step: float) -> float:
 
 
 @compiled
-def order_key(
-    floats: FloatArray, ints: IntArray, slot: int, now_s: float, parameters: FloatArray, share: FloatArray
-) -> float:
-    """Return the key of a waiting job that its guard does not protect, smaller first."""
-    submit_s = floats[c.SUBMIT, slot]
-    if parameters[p.ORDER_BY] == p.BY_SUBMIT:
-        return float(submit_s)
-    if parameters[p.ORDER_BY] == p.BY_ATTAINED:
-        level = service_level(floats[c.SIZE, slot], parameters[p.ATTAINED_STEP])
-        return float(level * _LEVEL_APART + submit_s)
-    wait_s = now_s - submit_s
-    key = floats[c.SIZE, slot] * share[ints[c.TEAM, slot]]
-    ageing = parameters[p.AGEING]
+def aged_size(size: float, wait_s: float, ageing: float, rate: float, tau_s: float, power: float) -> float:
+    """Return the key of a size that has waited so long, smaller first."""
     if ageing == p.LINEAR:
-        key -= parameters[p.AGEING_RATE] * wait_s
-    elif ageing == p.RATIO:
-        aged = 1.0 + wait_s / parameters[p.AGEING_TAU]
-        power = parameters[p.AGEING_POWER]
-        key /= aged if power == 1.0 else aged**power
-    deadline_s = floats[c.DEADLINE, slot]
-    if not np.isnan(deadline_s):
-        slack_s = deadline_s - now_s - floats[c.PLAN, slot]
-        short_s = parameters[p.DEADLINE_HORIZON] - slack_s
-        if short_s > 0.0:
-            key -= parameters[p.DEADLINE_WEIGHT] * short_s
-    return float(key)
+        return size - rate * wait_s
+    if ageing == p.RATIO:
+        aged = 1.0 + wait_s / tau_s
+        if power == 0.75:  # two roots cost a third of a general power, and a million jobs need them
+            root = np.sqrt(aged)
+            return float(size / (root * np.sqrt(root)))
+        return float(size / aged**power)
+    return size
 
 
 @compiled
-def guard_s(ints: IntArray, slot: int, parameters: FloatArray, widest: float) -> float:
+def guard_s(width: int, widest: float, shortest_s: float, exponent: float) -> float:
     """Return after how many seconds of waiting a job comes before all others."""
-    exponent = parameters[p.GUARD_EXPONENT]
     if exponent == 0.0:
-        return float(parameters[p.GUARD])
-    return float(parameters[p.GUARD] / (ints[c.WIDTH, slot] / widest) ** exponent)
+        return shortest_s
+    return float(shortest_s / (width / widest) ** exponent)
 
 
 @compiled
@@ -74,17 +58,32 @@ def rank_and_key(
     keys: FloatArray,
 ) -> bool:
     """Set rank (tier, and whether guarded) and key of waiting jobs; return whether ranks differ."""
+    submits_s, sizes, plans_s = floats[c.SUBMIT], floats[c.SIZE], floats[c.PLAN]
+    deadlines_s, left = floats[c.DEADLINE], floats[c.KEY]
+    tiers, teams, widths = ints[c.TIER], ints[c.TEAM], ints[c.WIDTH]
+    by, ageing, rate = parameters[p.ORDER_BY], parameters[p.AGEING], parameters[p.AGEING_RATE]
+    tau_s, power = parameters[p.AGEING_TAU], parameters[p.AGEING_POWER]
+    weight, horizon_s = parameters[p.DEADLINE_WEIGHT], parameters[p.DEADLINE_HORIZON]
+    step, exponent = parameters[p.ATTAINED_STEP], parameters[p.GUARD_EXPONENT]
+    shortest_s = parameters[p.GUARD]  # no job is wider than the widest pool, so no guard is shorter
     differ = False
-    guards = parameters[p.GUARD] < np.inf
     for k in range(n_queue):
         slot = queue[k]
-        guarded = guards and now_s - floats[c.SUBMIT, slot] >= guard_s(ints, slot, parameters, widest)
-        ranks[k] = 2 * ints[c.TIER, slot] + (0 if guarded else 1)
-        if guarded:
-            keys[k] = floats[c.SUBMIT, slot]
+        wait_s = now_s - submits_s[slot]
+        guarded = wait_s >= shortest_s and wait_s >= guard_s(widths[slot], widest, shortest_s, exponent)
+        if guarded or by == p.BY_SUBMIT:
+            key = submits_s[slot]
+        elif by == p.BY_ATTAINED:
+            key = service_level(sizes[slot], step) * _LEVEL_APART + submits_s[slot]
         else:
-            keys[k] = order_key(floats, ints, slot, now_s, parameters, share)
-        floats[c.KEY, slot] = keys[k]
+            key = aged_size(sizes[slot] * share[teams[slot]], wait_s, ageing, rate, tau_s, power)
+            # A deadline pulls forward as its slack gets short; without one the comparison is false.
+            short_s = horizon_s - (deadlines_s[slot] - now_s - plans_s[slot])
+            if short_s > 0.0:
+                key -= weight * short_s
+        ranks[k] = 2 * tiers[slot] + (0 if guarded else 1)
+        keys[k] = key
+        left[slot] = key
         differ = differ or ranks[k] != ranks[0]
     return differ
 
