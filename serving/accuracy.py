@@ -61,6 +61,11 @@ class Accuracy:
         self._telemetry.observe_ratio(actual_s / max(forecast.quantiles_s[0], 1.0))
         self._telemetry.set_coverage(self.coverage(), len(self._hits))
 
+    @property
+    def outcomes(self) -> int:
+        """How many outcomes are in the window."""
+        return len(self._hits)
+
     def coverage(self) -> dict[str, float]:
         """Return the share of judged jobs at or below each quantile; empty before the first."""
         if not self._hits:

@@ -1,6 +1,6 @@
 """This module makes the ASGI app of a service; importing it makes nothing."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from predictor import __version__
 from predictor.errors import PredictorError
 from serving.decoding import escape
+from serving.live.feed import feed_router
 from serving.middleware import ShortcutMiddleware, TelemetryMiddleware, request_id_of
 from serving.openapi import JSON, describe
 from serving.problems import (
@@ -25,9 +26,13 @@ from serving.problems import (
     invalid_request,
     status_problem,
 )
+from serving.queue.dispatch import OperationEndpoint
+from serving.queue.operation import Operation
+from serving.routes.dashboard import dashboard_router
 from serving.routes.operations import operations_router
 from serving.routes.outcomes import OutcomesEndpoint
 from serving.routes.predictions import PredictionsEndpoint
+from serving.routes.tickets import tickets_router
 from serving.security.guard import GuardMiddleware
 from serving.services import Services
 
@@ -63,7 +68,14 @@ def create_app(services: Services) -> FastAPI:
         guarded = GuardMiddleware(endpoint, security=services.security, needs=endpoint.scope)
         app.router.routes.append(Route(endpoint.path_format, guarded, methods=["POST"]))
     app.include_router(operations_router(services))
-    _add_openapi(app)
+    if services.queue is not None:
+        app.include_router(feed_router(services.queue.hub))
+        app.include_router(dashboard_router())
+        for operation in services.queue.operations:
+            handler = OperationEndpoint(operation, services.settings.max_body_bytes)
+            app.router.routes.append(Route(operation.path, handler, methods=[operation.method]))
+    app.include_router(tickets_router(services.security))
+    _add_openapi(app, () if services.queue is None else services.queue.operations)
     _add_problem_handlers(app)
     measured = partial(
         TelemetryMiddleware, telemetry=services.telemetry, logger=services.logger,
@@ -93,10 +105,10 @@ def _hot_endpoints(services: Services) -> tuple[PredictionsEndpoint, OutcomesEnd
     )  # fmt: skip
 
 
-def _add_openapi(app: FastAPI) -> None:
+def _add_openapi(app: FastAPI, operations: Sequence[Operation]) -> None:
     def document() -> JSON:
         if app.openapi_schema is None:
-            app.openapi_schema = describe(app)
+            app.openapi_schema = describe(app, operations)
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]  # the framework's documented way

@@ -12,6 +12,8 @@ from fastapi.openapi.utils import get_openapi
 
 from serving import examples
 from serving.problems import PROBLEM_TYPE, TYPE_PREFIX, ProblemKind, catalogue
+from serving.queue.describe import operation_paths, operation_schemas
+from serving.queue.operation import Operation
 from serving.routes import outcomes, predictions
 from serving.schemas import (
     FailedItem,
@@ -49,12 +51,14 @@ Names and units are those of the job table: seconds end with `_s`, MiB with `_mi
 epoch seconds. Errors are `application/problem+json` (RFC 9457) and name every fault at once."""
 
 
-def describe(app: FastAPI) -> JSON:
+def describe(app: FastAPI, operations: Sequence[Operation] = ()) -> JSON:
     """Return the OpenAPI document of the app."""
     document: JSON = get_openapi(
         title=app.title, version=app.version, description=_DESCRIPTION, routes=app.routes,
         tags=[{"name": "predictions", "description": "Forecasts for schedulers"},
               {"name": "outcomes", "description": "What really happened"},
+              {"name": "queue", "description": "Submit, watch and steer the queue"},
+              {"name": "live", "description": "Changes as they happen"},
               {"name": "operations", "description": "Health, metrics, models"}],
     )  # fmt: skip
     _, schemas = msgspec.json.schema_components(_STRUCTS, ref_template=_REF)
@@ -69,6 +73,9 @@ def describe(app: FastAPI) -> JSON:
     paths = document["paths"]
     paths[predictions.PATH] = {"post": _predictions()}
     paths[outcomes.PATH] = {"post": _outcomes()}
+    if operations:
+        components.update(operation_schemas(operations))
+        paths.update(operation_paths(operations, _problems))
     for place, path in paths.items():
         for operation in path.values():
             if not is_open({"type": "http", "path": place}):

@@ -21,6 +21,7 @@ from serving.logs import build_logger
 from serving.model_slot import ModelSlot, SlotOptions
 from serving.outcome_log import LogAccount, OutcomeLog
 from serving.ports import BundleLoader, BundleStore, Clock, Forecaster
+from serving.queue.service import QueueService, build_queue
 from serving.security.guard import Security
 from serving.security.keys import KeyRing
 from serving.security.limits import RateLimiter
@@ -47,7 +48,8 @@ class Services:
     logger: FilteringBoundLogger
     clock: Clock
     security: Security
-    engine: Engine | None = None
+    database: Engine | None = None
+    queue: QueueService | None = None
     log_account: LogAccount = field(default_factory=LogAccount)
 
     @asynccontextmanager
@@ -61,7 +63,8 @@ class Services:
                 await asyncio.to_thread(self.security.ring.refresh)
                 tasks.append(asyncio.create_task(self._refresh_keys(self.security.ring)))
             try:
-                yield
+                async with contextlib.nullcontext() if self.queue is None else self.queue.running():
+                    yield
             finally:
                 for task in tasks:
                     task.cancel()
@@ -69,8 +72,8 @@ class Services:
                         await task
         finally:
             self.log.close()
-            if self.engine is not None:
-                self.engine.dispose()
+            if self.database is not None:
+                self.database.dispose()
             self.logger.info("stopped")
 
     async def _refresh_keys(self, ring: KeyRing) -> None:
@@ -121,12 +124,24 @@ def build_services(
         log=log, jobs=jobs, slot=slot, accuracy=accuracy, writing=writing, clock=clock, telemetry=telemetry,
         logger=logger,
     )  # fmt: skip
-    engine = None if settings.insecure_dev else open_database(settings.store)
+    wanted = settings.cluster is not None or not settings.insecure_dev
+    database = open_database(settings.store) if wanted else None
     security = Security(
-        ring=None if engine is None else KeyRing(KeyTable(engine), clock),
+        ring=None if database is None or settings.insecure_dev else KeyRing(KeyTable(database), clock),
         limiter=RateLimiter(per_s=settings.rate_per_s, burst=settings.rate_burst), tickets=Tickets(),
     )  # fmt: skip
+    queue = None
+    if database is not None:
+        queue = build_queue(
+            settings,
+            database=database,
+            slot=slot,
+            ledger=ledger,
+            accuracy=accuracy,
+            clock=clock,
+            logger=logger,
+        )
     return Services(
         settings=settings, store=store, slot=slot, ledger=ledger, log=log, accuracy=accuracy,
-        telemetry=telemetry, logger=logger, clock=clock, security=security, engine=engine,
+        telemetry=telemetry, logger=logger, clock=clock, security=security, database=database, queue=queue,
     )  # fmt: skip

@@ -33,6 +33,14 @@ class Settings(BaseSettings):
         default="sqlite:///runs/store/service.db", min_length=1,
         description="database of events and API keys: sqlite:///PATH or postgresql://USER@HOST/NAME",
     )  # fmt: skip
+    cluster: str | None = Field(
+        default=None, description="cluster to schedule: a TOML file or an example's name; default: no queue"
+    )
+    policy: Path | None = Field(
+        default=None, description="first policy of the queue (TOML); later changes go by the API"
+    )
+    max_waiting: int = Field(default=200_000, ge=1, description="most jobs in the queue")
+    monitor_s: float = Field(default=10.0, gt=0, description="seconds between looks for alerts")
     insecure_dev: bool = Field(
         default=False, description="ask nobody for an API key; for development, on a loopback address only"
     )

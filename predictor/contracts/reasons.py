@@ -4,8 +4,10 @@ The code and the numbers are data that tests and alerts rely on; the sentence is
 request and may change its words.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import IntEnum
 from types import MappingProxyType
 
@@ -59,14 +61,14 @@ _SENTENCES: Mapping[ReasonCode, str] = MappingProxyType(
         ),
         ReasonCode.PREEMPTED_OTHERS: "{victims:.0f} running job(s) gave up {freed:.0f} units for it.",
         ReasonCode.CAPACITY_SHORT: (
-            "It needs {needed:.0f} units together, {free:.0f} are free; its planned start is {start_s:.0f}."
+            "It needs {needed:.0f} units together, {free:.0f} are free; its planned start is {start_s}."
         ),
         ReasonCode.BEHIND_OTHERS: (
             "It needs {needed:.0f} units, {free:.0f} are free, and {ahead:.0f} job(s) come first."
         ),
         ReasonCode.WOULD_DELAY_PROMISE: (
             "Its {needed:.0f} units are free, but it may run {plan_s:.0f} s and so delay the start promised"
-            " for {promise_s:.0f}."
+            " for {promise_s}."
         ),
         ReasonCode.QUOTA_EXCEEDED: "Its team uses {used:.0f} of {limit:.0f} units; it needs {needed:.0f}.",
         ReasonCode.HEADROOM_HELD: (
@@ -77,7 +79,7 @@ _SENTENCES: Mapping[ReasonCode, str] = MappingProxyType(
             "{free:.0f} units are free, but not {needed:.0f} on the nodes that it must have together."
         ),
         ReasonCode.BEYOND_DEPTH: "{ahead:.0f} jobs come first and a pass looks at {depth:.0f}.",
-        ReasonCode.BACKING_OFF: "It was evicted {evictions:.0f} time(s) and waits until {until_s:.0f}.",
+        ReasonCode.BACKING_OFF: "It was evicted {evictions:.0f} time(s) and waits until {until_s}.",
         ReasonCode.OVERTAKEN: "A job that comes before it in order took the earlier start.",
         ReasonCode.FORECAST_EXCEEDED: "A running job runs longer than was forecast.",
         ReasonCode.EARLIER_END: "Running jobs ended, or are now expected to end, earlier.",
@@ -125,8 +127,19 @@ class Reason:
     @property
     def sentence(self) -> str:
         """Return the reason in words."""
-        return _SENTENCES[self.code].format_map(self.numbers)
+        moments = {name: _moment(value) for name, value in self.numbers.items() if name in _MOMENTS}
+        return _SENTENCES[self.code].format_map({**self.numbers, **moments})
 
     def document(self) -> dict[str, object]:
         """Return code, numbers and sentence as a JSON-able mapping."""
         return {"code": self.code.name, "numbers": dict(self.numbers), "sentence": self.sentence}
+
+
+_MOMENTS = frozenset({"start_s", "promise_s", "until_s"})  # UTC epoch seconds; other numbers are spans
+
+
+def _moment(value_s: float) -> str:
+    """Return an instant as people read it."""
+    if not math.isfinite(value_s):
+        return "not foreseen yet"
+    return datetime.fromtimestamp(value_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

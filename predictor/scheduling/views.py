@@ -159,6 +159,17 @@ def teams(coordinator: Coordinator) -> tuple[TeamRow, ...]:
     return tuple(sorted(rows, key=lambda row: row.team))
 
 
+def life_of(coordinator: Coordinator, job_id: str) -> tuple[float, float]:
+    """Return when a job was submitted and when its attempt began, UTC seconds; nan = it waits.
+
+    Raises:
+        KeyError: no job of that id waits or runs.
+    """
+    store = coordinator.state.store
+    slot = store.slot_of[job_id]
+    return float(store.floats[c.SUBMIT, slot]), float(store.floats[c.START, slot])
+
+
 def explain(coordinator: Coordinator, job_id: str, now_s: float) -> Explanation:
     """Return why a job is where it is, when it may start, and what would change that.
 

@@ -30,6 +30,8 @@ Examples:
 
   predictor keys create scheduler --scope predict --scope outcome
 
+  predictor serve --insecure-dev --cluster hgx-h100-8nic
+
   predictor serve --port 9000 --models models/store/duration --outcomes runs/outcomes
 
   PREDICTOR_LOG_REQUESTS=all predictor serve --host 0.0.0.0
@@ -52,6 +54,11 @@ def serve(
     outcomes: Annotated[
         Path | None, typer.Option(help="Directory of the outcome log. [default: runs/outcomes]")
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Cluster to schedule: a TOML file or an example's name; none = no queue."),
+    ] = None,
+    policy: Annotated[Path | None, typer.Option(help="First policy of the queue (TOML).")] = None,
     insecure_dev: Annotated[
         bool,
         typer.Option("--insecure-dev", help="Ask nobody for an API key; on a loopback address only."),
@@ -70,7 +77,9 @@ def serve(
         raise ArgumentError(
             f"workers={workers} is not possible: the outcome log has one writer; run one service per cluster"
         )
-    settings = read_settings(models=models, outcomes=outcomes, insecure_dev=insecure_dev or None)
+    settings = read_settings(
+        models=models, outcomes=outcomes, cluster=cluster, policy=policy, insecure_dev=insecure_dev or None
+    )
     check_access(settings, host)
     logger = build_logger(sys.stderr, settings.log_level)
     capture_uvicorn(sys.stderr, settings.log_level)

@@ -18,8 +18,6 @@ import contextlib
 import math
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -29,67 +27,26 @@ from predictor.contracts.decisions import Decision
 from predictor.contracts.event_codec import decode_events, encode_events
 from predictor.contracts.events import Event, Tick
 from predictor.scheduling.coordinator import Coordinator
+from predictor.scheduling.snapshot import restore, snapshot
 from serving.engine.changes import changes_of
-from serving.live.hub import Hub
+from serving.engine.steps import NOTHING_BESIDE, Applied, Record, Role, Unpublished
+from serving.live.hub import Change, Hub, Topic
 from serving.ports import Clock
 from serving.problems import Problem, ProblemError, problem
 from serving.store.errors import FencedError, StoreError
+from serving.store.event_log import Change as LogChange
 from serving.store.event_log import (
-    Answer,
-    AuditEntry,
-    Change,
     Checkpoint,
     EventLog,
     NewEvent,
-    PolicyVersion,
     StoredEvent,
 )
 from serving.store.writer import EventWriter
 
-STEP, RESTORED = "step", "restored"
+STEP, RESTORED, NOTE = "step", "restored", "note"
 FORM = "coordinator/1"
 _READ = 1000  # events of the log in one read
 _RETRY = (("Retry-After", "2"),)
-
-
-class Role(StrEnum):
-    """What this instance may do."""
-
-    STARTING = "starting"
-    STANDBY = "standby"
-    LEADING = "leading"
-    RECOVERING = "recovering"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
-    """A step that is on disk: its sequence in the log, and what it led to."""
-
-    sequence: int
-    now_s: float
-    decisions: tuple[Decision, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """What is recorded beside the events of a step, all in one transaction."""
-
-    actor: str = ""
-    audits: tuple[AuditEntry, ...] = ()
-    policy: PolicyVersion | None = None
-    answer: Callable[[Applied], Answer] | None = None
-
-
-NOTHING_BESIDE = Record()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Unpublished:
-    """A step that watchers are not told of yet."""
-
-    durable: "asyncio.Future[None]"
-    applied: Applied
-    events: tuple[Event, ...]
 
 
 class Engine:
@@ -114,7 +71,7 @@ class Engine:
         self._follow_s = follow_s
         self._writer: EventWriter | None = None
         self._epoch: int | None = None
-        self._unpublished: deque[_Unpublished] = deque()
+        self._unpublished: deque[Unpublished] = deque()
         self._wakeup: asyncio.TimerHandle | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._since_checkpoint = 0
@@ -123,6 +80,7 @@ class Engine:
         self.fault = ""
         self.sequence = 0
         self.coordinator = build()
+        self.loop: asyncio.AbstractEventLoop
 
     def now_s(self) -> float:
         """Return the instant of the next step: the clock's, but never before that of an earlier step."""
@@ -132,6 +90,7 @@ class Engine:
 
     async def start(self) -> None:
         """Restore the state from the log; this instance is a standby then."""
+        self.loop = asyncio.get_running_loop()
         await self._rebuild()
         self.role = Role.STANDBY
         self._spawn(self._follow())
@@ -215,11 +174,11 @@ class Engine:
         coordinator, sequence, last_s = self._build(), 0, -math.inf
         checkpoint = self._log.latest_checkpoint()
         if checkpoint is not None and checkpoint.form == FORM:
-            coordinator = Coordinator.restore(msgspec.json.decode(checkpoint.state))
+            coordinator = restore(msgspec.json.decode(checkpoint.state))
             sequence, last_s = checkpoint.sequence, checkpoint.moment_s
         while events := self._log.read(after=sequence, limit=_READ):
             for event in events:
-                coordinator, _, _ = _replay(coordinator, event)
+                coordinator, _ = _replay(coordinator, event)
                 sequence, last_s = event.sequence, event.moment_s
         return coordinator, sequence, last_s
 
@@ -240,9 +199,9 @@ class Engine:
             for event in events:
                 if event.sequence != self.sequence + 1:  # another catch-up was faster
                     continue
-                self.coordinator, step, decisions = _replay(self.coordinator, event)
+                self.coordinator, changes = _replay(self.coordinator, event)
                 self.sequence, self._last_s = event.sequence, event.moment_s
-                self._tell(event.sequence, step, decisions)
+                self._tell(event.sequence, changes)
 
     # --- steps ------------------------------------------------------------------------------------
 
@@ -266,7 +225,7 @@ class Engine:
         now_s = events[0].now_s
         decisions = self.coordinator.apply_all(events)
         step = NewEvent(moment_s=now_s, kind=STEP, payload=encode_events(events), actor=beside.actor)
-        return await self._record(step, tuple(events), decisions, beside)
+        return await self._record(step, decisions, changes_of(events, decisions), beside)
 
     async def replace(self, coordinator: Coordinator, beside: Record) -> Applied:
         """Take over another state, and return once it is on disk.
@@ -276,12 +235,23 @@ class Engine:
         """
         self.require_lead()
         self.coordinator = coordinator
-        state = msgspec.json.encode(coordinator.snapshot()).decode()
+        state = msgspec.json.encode(snapshot(coordinator)).decode()
         step = NewEvent(moment_s=self.now_s(), kind=RESTORED, payload=state, actor=beside.actor)
-        return await self._record(step, (), (), beside)
+        return await self._record(step, (), None, beside)
+
+    async def note(self, topic: Topic, kind: str, data: object) -> None:
+        """Record and tell something that does not change the queue, such as an alert.
+
+        Raises:
+            ProblemError: as :meth:`apply`.
+        """
+        self.require_lead()
+        payload = msgspec.json.encode({"topic": topic.value, "kind": kind, "data": data}).decode()
+        event = NewEvent(moment_s=self.now_s(), kind=NOTE, payload=payload, actor="monitor")
+        await self._record(event, (), [Change.of(topic, kind, data)], NOTHING_BESIDE)
 
     async def _record(
-        self, step: NewEvent, events: tuple[Event, ...], decisions: tuple[Decision, ...], beside: Record
+        self, step: NewEvent, decisions: tuple[Decision, ...], changes: list[Change] | None, beside: Record
     ) -> Applied:
         writer = self._writer
         assert writer is not None  # noqa: S101  (whoever calls has checked that we lead)
@@ -291,13 +261,15 @@ class Engine:
         answer = None if beside.answer is None else beside.answer(applied)
         try:
             pending = writer.submit(
-                Change(events=(step,), answer=answer, audits=beside.audits, policy=beside.policy)
+                LogChange(events=(step,), answer=answer, audits=beside.audits, policy=beside.policy)
             )
         except StoreError as error:
             if writer.fault is None:  # too much waits: the step was applied but never submitted
                 self._log_failed(error)
             raise ProblemError(_unavailable(error)) from error
-        self._unpublished.append(_Unpublished(durable=pending.durable, applied=applied, events=tuple(events)))
+        self._unpublished.append(
+            Unpublished(durable=pending.durable, sequence=applied.sequence, changes=changes)
+        )
         pending.durable.add_done_callback(self._publish_durable)
         self._set_timer()
         try:
@@ -311,14 +283,14 @@ class Engine:
         while self._unpublished and self._unpublished[0].durable.done():
             step = self._unpublished.popleft()
             if step.durable.exception() is None:
-                self._tell(step.applied.sequence, step.events, step.applied.decisions)
+                self._tell(step.sequence, step.changes)
                 self._since_checkpoint += 1
         if self._since_checkpoint >= self._checkpoint_every:
             self._begin_checkpoint()
 
-    def _tell(self, sequence: int, events: Sequence[Event], decisions: Sequence[Decision]) -> None:
-        if events:
-            self._hub.publish(sequence, changes_of(events, decisions))
+    def _tell(self, sequence: int, changes: list[Change] | None) -> None:
+        if changes is not None:
+            self._hub.publish(sequence, changes)
         else:  # another state was taken over: nothing that watchers know holds any more
             self._hub.start(sequence)
 
@@ -329,7 +301,7 @@ class Engine:
         self._spawn(self._keep(self._checkpoint(), self._epoch))
 
     def _checkpoint(self) -> Checkpoint:
-        state = msgspec.json.encode(self.coordinator.snapshot())
+        state = msgspec.json.encode(snapshot(self.coordinator))
         return Checkpoint(sequence=self.sequence, moment_s=self._last_s, form=FORM, state=state)
 
     async def _keep(self, checkpoint: Checkpoint, epoch: int) -> None:
@@ -373,16 +345,17 @@ class Engine:
         task.add_done_callback(self._background.discard)
 
 
-def _replay(
-    coordinator: Coordinator, event: StoredEvent
-) -> tuple[Coordinator, tuple[Event, ...], tuple[Decision, ...]]:
-    """Return the Coordinator after a recorded event, with its events and decisions."""
+def _replay(coordinator: Coordinator, event: StoredEvent) -> tuple[Coordinator, list[Change] | None]:
+    """Return the Coordinator after a recorded event, and what watchers are told of it (None = start anew)."""
     if event.kind == RESTORED:
-        return Coordinator.restore(msgspec.json.decode(event.payload)), (), ()
+        return restore(msgspec.json.decode(event.payload)), None
+    if event.kind == NOTE:
+        note = msgspec.json.decode(event.payload)
+        return coordinator, [Change.of(Topic(note["topic"]), note["kind"], note["data"])]
     if event.kind != STEP:
-        return coordinator, (), ()
+        return coordinator, []
     events = decode_events(event.payload)
-    return coordinator, events, coordinator.apply_all(events)
+    return coordinator, changes_of(events, coordinator.apply_all(events))
 
 
 def _unavailable(error: StoreError) -> Problem:

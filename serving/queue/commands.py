@@ -17,8 +17,10 @@ from predictor.contracts.events import (
     NodesChanged,
 )
 from predictor.contracts.request import JobRequest
+from predictor.scheduling import views
 from serving.engine.changes import decision_kind, decision_view, reason_view
-from serving.engine.engine import Applied, Engine
+from serving.engine.engine import Engine
+from serving.engine.steps import Applied
 from serving.ports import Forecast
 from serving.problems import Fault, Problem, ProblemError, invalid_request, problem
 from serving.queue.once import Once
@@ -203,20 +205,20 @@ class QueueCommands:
         return await self._once.run(call, lambda: self._outcome(call, job_id, body))
 
     async def _outcome(self, call: Call, job_id: str, body: JobOutcome) -> Reply:
-        job = self._engine.coordinator.job(job_id)
+        submitted_s, started_s = views.life_of(self._engine.coordinator, job_id)
         now_s = self._engine.now_s()
         event: Event
         if body.event == "started":
             event = JobStarted(now_s=now_s, job_id=job_id)
         elif body.event == "progress":
-            event = JobProgressed(now_s=now_s, job_id=job_id)
+            event = JobProgressed(now_s=now_s, job_id=job_id, saved_s=body.saved_s)
         else:
             event = JobFinished(now_s=now_s, job_id=job_id, outcome=(body.state or "COMPLETED").lower())
         reply = await self._one(call, job_id, event)
         if body.event != "progress":
             at_s = now_s if body.at is None else as_epoch_s(body.at)
             at_s = min(at_s, now_s)
-            await self._outcomes.tell([_outcome_event(job_id, body, at_s, job.submitted_s, job.started_s)])
+            await self._outcomes.tell([_outcome_event(job_id, body, at_s, submitted_s, started_s)])
         return reply
 
     async def nodes(self, call: Call) -> Reply:
@@ -226,7 +228,7 @@ class QueueCommands:
         return await self._once.run(call, lambda: self._nodes(call, body))
 
     async def _nodes(self, call: Call, body: NodeChanges) -> Reply:
-        pools = {pool.pool: pool for pool in self._engine.coordinator.capacity(now_s=self._engine.now_s())}
+        pools = {pool.pool: pool for pool in views.capacity(self._engine.coordinator, self._engine.now_s())}
         faults = []
         for place, node in enumerate(body.nodes):
             pool = pools.get(node.pool)

@@ -59,7 +59,10 @@ def _operation(operation: Operation, problems: Callable[[Sequence[str]], JSON]) 
         "tags": ["queue"], "operationId": operation.operation_id, "summary": operation.summary,
         "parameters": parameters,
         "responses": {
-            "200": {"description": "Done", "content": {"application/json": {"schema": _one_of(operation.answer)}}},
+            "200": {
+                "description": "Done",
+                "content": {"application/json": {"schema": _one_of(operation.answer)}},
+            },
             **problems((*operation.problems, "internal-error")),
         },
     }  # fmt: skip

@@ -7,8 +7,9 @@ import msgspec
 
 from predictor.errors import InputError
 from predictor.monitoring.board import AlertBoard
-from predictor.scheduling.coordinator import Coordinator
-from serving.engine.engine import FORM, Applied, Engine
+from predictor.scheduling.snapshot import restore, snapshot
+from serving.engine.engine import FORM, Engine
+from serving.engine.steps import Applied
 from serving.problems import Fault, ProblemError, invalid_request, problem
 from serving.queue.once import Once
 from serving.queue.operation import Call, Reply
@@ -67,7 +68,7 @@ class QueueExchange:
         del call
         return Reply(body=SnapshotDocument(
             form=FORM, sequence=self._engine.sequence, at_s=self._engine.now_s(),
-            state=self._engine.coordinator.snapshot(),
+            state=snapshot(self._engine.coordinator),
         ))  # fmt: skip
 
     async def restore(self, call: Call) -> Reply:
@@ -85,7 +86,7 @@ class QueueExchange:
             detail = f"the snapshot has the form '{document.form[:40]}'; this service reads '{FORM}'"
             raise ProblemError(invalid_request([Fault(pointer="/form", code="invalid", detail=detail)]))
         try:
-            coordinator = Coordinator.restore(document.state)
+            coordinator = restore(document.state)
         except (InputError, LookupError, TypeError, ValueError) as error:
             detail = f"the state cannot be read: {str(error)[:300]}"
             fault = Fault(pointer="/state", code="invalid", detail=detail)

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from serving.engine.engine import Applied, Engine, Record
+from serving.engine.engine import Engine
+from serving.engine.steps import Applied, Record
 from serving.problems import ProblemError, problem
 from serving.queue.dispatch import InFlight
 from serving.queue.operation import Call, Reply

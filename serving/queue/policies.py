@@ -7,8 +7,10 @@ import msgspec
 from predictor.contracts.events import PolicyChanged
 from predictor.errors import InputError
 from predictor.scheduling.policy import Policy
+from predictor.scheduling.policy_document import policy_document, policy_from_document
 from serving.engine.changes import decision_view
-from serving.engine.engine import Applied, Engine
+from serving.engine.engine import Engine
+from serving.engine.steps import Applied
 from serving.problems import Fault, ProblemError, invalid_request
 from serving.queue.dispatch import check_if_match
 from serving.queue.once import Once
@@ -42,7 +44,7 @@ class QueuePolicies:
         """Return the policy in force."""
         del call
         policy = self._engine.coordinator.policy
-        document = plain(policy.to_mapping())
+        document = policy_document(policy)
         body = PolicyView(
             version=policy.version, policy=document, classes=[each.name for each in policy.classes],
             editable=editable(document),
@@ -61,8 +63,8 @@ class QueuePolicies:
         check_if_match(call, str(before.version))
         policy = changed_policy(before, update)
         now_s = self._engine.now_s()
-        document = plain(policy.to_mapping())
-        old = plain(before.to_mapping())
+        document = policy_document(policy)
+        old = policy_document(before)
         audit = AuditEntry(
             moment_s=now_s, actor=call.actor, action="policy.change", target=f"policy/{policy.version}",
             detail=msgspec.json.encode({"note": update.note, "changed": difference(old, document)}).decode(),
@@ -94,12 +96,12 @@ def changed_policy(before: Policy, update: PolicyUpdate) -> Policy:
         detail = "give either 'policy' (a whole one) or 'patch' (the keys that change)"
         raise ProblemError(invalid_request([Fault(pointer="", code="invalid", detail=detail)]))
     if update.patch is not None:
-        document = merge(plain(before.to_mapping()), update.patch)
+        document = merge(policy_document(before), update.patch)
     else:
         document = dict(update.policy or {})
     document["version"] = before.version + 1
     try:
-        return Policy.from_mapping(document)
+        return policy_from_document(document)
     except InputError as error:
         where = "/policy" if update.policy is not None else "/patch"
         texts = error.faults or (error.message,)
@@ -145,9 +147,3 @@ def editable(document: Mapping[str, object]) -> list[EditableField]:
                 EditableField(path=path, label=label, value=float(value), minimum=minimum, maximum=maximum)
             )
     return fields
-
-
-def plain(value: Mapping[str, object]) -> Document:
-    """Return a document in the values of JSON."""
-    decoded: Document = msgspec.json.decode(msgspec.json.encode(value))
-    return decoded

@@ -43,12 +43,12 @@ class SubmissionBatch(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class JobOutcome(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What happened to a job of the queue: it began, made progress, or ended."""
+    """What happened to a job: it began, saved ``saved_s`` seconds of its work (default: all), or ended."""
 
     event: Literal["started", "progress", "finished"]
     at: Moment | None = None
     state: Text | None = None
-    checkpointed_at: Moment | None = None
+    saved_s: Number | None = None
     progress_ratio: Probability | None = None
     throughput_per_s: Number | None = None
     peak_vram_mib: Number | None = None

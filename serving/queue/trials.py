@@ -1,12 +1,14 @@
 """This module tries changes without making them: on the same Coordinator, rolled back at the end."""
 
 from predictor.contracts.events import Event, JobChanged, NodesChanged, PolicyChanged
+from predictor.scheduling.policy_document import policy_document
+from predictor.scheduling.views import capacity, queue_page
 from serving.engine.changes import decision_view
 from serving.engine.engine import Engine
 from serving.problems import Fault, ProblemError, invalid_request, problem
 from serving.queue.commands import Forecasts
 from serving.queue.operation import Call, Reply
-from serving.queue.policies import changed_policy, plain
+from serving.queue.policies import changed_policy
 from serving.queue.schemas import PolicyUpdate, WhatIf
 from serving.queue.submissions import event_of, request_of, submission_faults
 from serving.queue.view_schemas import Move, WhatIfView
@@ -46,10 +48,10 @@ class QueueTrials:
             detail = "give at least one of jobs, patch, nodes, or job_id with change"
             raise ProblemError(invalid_request([Fault(pointer="", code="missing", detail=detail)]))
         coordinator = self._engine.coordinator
-        before = _places([row.job_id for row in coordinator.queue_page(0, _COMPARED, now_s=now_s).rows])
+        before = _places([row.job_id for row in queue_page(coordinator, 0, _COMPARED, now_s=now_s).rows])
         with coordinator.trial() as trial:
             decisions = trial.apply_all(events)
-            page = trial.queue_page(0, _COMPARED, now_s=now_s)
+            page = queue_page(trial, 0, _COMPARED, now_s=now_s)
             after = _places([row.job_id for row in page.rows])
             items = queue_items(page.rows[: body.limit], 0, now_s, {})
         moved = [
@@ -66,7 +68,7 @@ class QueueTrials:
         events: list[Event] = []
         if body.patch is not None:
             policy = changed_policy(self._engine.coordinator.policy, PolicyUpdate(patch=body.patch))
-            events.append(PolicyChanged(now_s=now_s, policy=plain(policy.to_mapping())))
+            events.append(PolicyChanged(now_s=now_s, policy=policy_document(policy)))
         if body.job_id is not None:
             job_id = str(body.job_id)
             if not self._engine.coordinator.knows(job_id):
@@ -79,7 +81,7 @@ class QueueTrials:
                 now_s=now_s, job_id=job_id, workload_class=body.change.workload_class,
                 deadline_s=None if deadline is None else as_epoch_s(deadline),
             ))  # fmt: skip
-        pools = {pool.pool: pool for pool in self._engine.coordinator.capacity(now_s=now_s)}
+        pools = {pool.pool: pool for pool in capacity(self._engine.coordinator, now_s)}
         for place, node in enumerate(body.nodes):
             if node.pool not in pools:
                 detail = f"there is no pool '{node.pool[:60]}'; known are {', '.join(pools)}"

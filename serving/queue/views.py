@@ -4,7 +4,9 @@ import base64
 import math
 from collections.abc import Mapping, Sequence
 
-from predictor.scheduling.views import CapacityRow, QueueRow, RunningRow
+from predictor.scheduling import views
+from predictor.scheduling.eta import Eta
+from predictor.scheduling.view_rows import CapacityRow, QueueRow, RunningRow
 from serving.engine.changes import reason_view
 from serving.engine.engine import Engine
 from serving.problems import Fault, ProblemError, invalid_request, problem
@@ -47,11 +49,15 @@ class QueueViews:
         limit = call.number("limit")
         now_s = self._engine.now_s()
         coordinator = self._engine.coordinator
-        page = coordinator.queue_page(
-            offset, limit, pool=call.text("pool"), workload_class=call.text("workload_class"), now_s=now_s
+        page = views.queue_page(
+            coordinator,
+            offset,
+            limit,
+            pool=call.text("pool"),
+            workload_class=call.text("workload_class"),
+            now_s=now_s,
         )
-        shown = [row.job_id for row in page.rows[:_MOST_ETAS]]
-        etas = coordinator.eta(shown, now_s=now_s) if offset < _MOST_ETAS else {}
+        etas = views.etas(coordinator, min(offset + limit, _MOST_ETAS), now_s) if offset < _MOST_ETAS else {}
         items = queue_items(page.rows, offset, now_s, etas)
         after = offset + len(items)
         body = QueuePage(
@@ -66,7 +72,7 @@ class QueueViews:
         """Return a page of running jobs, the longest running first."""
         offset = _read_cursor(call.text("cursor"))
         now_s = self._engine.now_s()
-        page = self._engine.coordinator.running_page(offset, call.number("limit"), now_s=now_s)
+        page = views.running_page(self._engine.coordinator, offset, call.number("limit"), now_s=now_s)
         after = offset + len(page.rows)
         body = RunningPage(
             sequence=self._engine.sequence, at_s=now_s, total=page.total,
@@ -82,7 +88,7 @@ class QueueViews:
             ReservationItem(
                 job_id=row.job_id, pool=row.pool, width=row.width, start_s=row.start_s, latest_s=row.latest_s
             )
-            for row in self._engine.coordinator.promises()
+            for row in views.promises(self._engine.coordinator)
         ]
         body = Reservations(sequence=self._engine.sequence, at_s=self._engine.now_s(), items=items)
         return Reply(body=body, etag=self._etag())
@@ -91,7 +97,7 @@ class QueueViews:
         """Return what pools offer, now and later."""
         del call
         now_s = self._engine.now_s()
-        pools = [_pool_view(row) for row in self._engine.coordinator.capacity(now_s=now_s)]
+        pools = [_pool_view(row) for row in views.capacity(self._engine.coordinator, now_s)]
         body = CapacityView(sequence=self._engine.sequence, at_s=now_s, pools=pools)
         return Reply(body=body, etag=self._etag())
 
@@ -106,7 +112,7 @@ class QueueViews:
                 waiting=row.waiting,
                 quota=row.quota,
             )
-            for row in self._engine.coordinator.teams(now_s=self._engine.now_s())
+            for row in views.teams(self._engine.coordinator)
         ]
         body = TeamsView(sequence=self._engine.sequence, at_s=self._engine.now_s(), teams=items)
         return Reply(body=body, etag=self._etag())
@@ -118,7 +124,7 @@ class QueueViews:
         if not coordinator.knows(job_id):
             raise ProblemError(problem("not-found", f"no job '{job_id[:100]}' waits or runs"))
         now_s = self._engine.now_s()
-        found = coordinator.explain(job_id, now_s=now_s)
+        found = views.explain(coordinator, job_id, now_s)
         body = ExplanationView(
             job_id=job_id, at_s=now_s, state=found.state, position=found.position,
             workload_class=found.workload_class, factors=_finite(found.factors),
@@ -130,7 +136,7 @@ class QueueViews:
 
 
 def queue_items(
-    rows: Sequence[QueueRow], offset: int, now_s: float, etas: Mapping[str, tuple[float, float]]
+    rows: Sequence[QueueRow], offset: int, now_s: float, etas: Mapping[str, Eta]
 ) -> list[QueueItem]:
     """Return waiting jobs as they are answered; ``offset`` jobs come before them."""
     return [
@@ -138,7 +144,7 @@ def queue_items(
     ]
 
 
-def _queue_item(row: QueueRow, position: int, now_s: float, eta: tuple[float, float] | None) -> QueueItem:
+def _queue_item(row: QueueRow, position: int, now_s: float, eta: Eta | None) -> QueueItem:
     return QueueItem(
         position=position, job_id=row.job_id, user=row.user, team=row.team,
         workload_class=row.workload_class, pool=row.pool, gpu_type=row.gpu_type, width=row.width,
@@ -146,7 +152,7 @@ def _queue_item(row: QueueRow, position: int, now_s: float, eta: tuple[float, fl
         limit_s=row.limit_s if math.isfinite(row.limit_s) else None, score=_number(row.score),
         factors=_finite(row.factors), forecast=_finite(row.forecast), reason=reason_view(row.reason),
         promise=_promise(row.promise),
-        eta=None if eta is None else EtaView(q50_s=_number(eta[0]), q90_s=_number(eta[1])),
+        eta=None if eta is None else EtaView(q50_s=_number(eta.q50_s), q90_s=_number(eta.q90_s)),
     )  # fmt: skip
 
 

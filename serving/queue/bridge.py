@@ -1,0 +1,63 @@
+"""This module joins the queue to the models: forecasts on the way in, outcomes on the way out."""
+
+from collections.abc import Sequence
+
+from structlog.typing import FilteringBoundLogger
+
+from predictor.contracts.request import JobRequest
+from serving.ledger import Ledger
+from serving.model_slot import ModelSlot
+from serving.ports import Forecast
+from serving.problems import Problem
+from serving.schemas import ModelIdentity, OutcomeEvent
+from serving.served_model import ServedModel
+
+
+class ModelForecasts:
+    """Forecasts submissions with the model that serves; where it cannot, the queue plans with the limit."""
+
+    def __init__(self, slot: ModelSlot[ServedModel], logger: FilteringBoundLogger) -> None:
+        self._slot = slot
+        self._logger = logger
+
+    async def forecast(
+        self, requests: Sequence[JobRequest]
+    ) -> Sequence[tuple[Forecast | None, ModelIdentity | None, float | None]]:
+        """Return duration forecast and model of each request."""
+        model = self._slot.state.model
+        if model is None or not requests:
+            return [(None, None, None)] * len(requests)
+        try:
+            forecasts = model.predict(requests)
+        except Exception as error:  # a submission must not fail for want of a forecast
+            self._logger.error("submissions could not be forecast", exc_info=error)
+            return [(None, None, None)] * len(requests)
+        info = model.info
+        return [
+            (
+                forecast,
+                ModelIdentity(
+                    name=info.name, version=info.version, digest=info.digest, feature_spec=info.feature_spec,
+                    calibration_id=forecast.provenance.calibration_id,
+                ),
+                None,
+            )
+            for forecast in forecasts
+        ]  # fmt: skip
+
+
+class LedgerOutcomes:
+    """Passes what happens to jobs of the queue on to the ledger, from which models and retraining learn."""
+
+    def __init__(self, ledger: Ledger, logger: FilteringBoundLogger) -> None:
+        self._ledger = ledger
+        self._logger = logger
+
+    async def tell(self, events: Sequence[OutcomeEvent]) -> None:
+        """Record events; what the ledger refuses is logged, for the queue has recorded it already."""
+        for event, answer in zip(events, await self._ledger.record(events), strict=True):
+            if isinstance(answer, Problem):
+                self._logger.warning(
+                    "an outcome of the queue was not learned", job_id=str(event.job_id),
+                    event_kind=event.event, reason=answer.detail,
+                )  # fmt: skip
