@@ -146,7 +146,9 @@ class ClusterProfile:
     Attributes:
         levels: names of the levels of the network, wide to narrow, such as ``("pod", "spine", "rack")``.
         link_costs: of links inside a node, by class.
-        network_costs: between nodes, by how many levels they share (0 = none); () = not known.
+        network_costs: between nodes, by how many levels they share (0 = none); () = not known. The
+            bandwidth is that of a whole node, all of its cards together, as nccl-tests print it (busbw) for
+            an all-reduce over all GPUs of two nodes.
     """
 
     name: str
@@ -187,14 +189,18 @@ class ClusterProfile:
         return next((group for group in self.groups if host in group.names), None)
 
     def shared_levels(self, hosts: tuple[str, ...]) -> int:
-        """Return how many levels, from the widest, all these nodes have in common."""
-        domains = [group.domains for group in map(self.group_of, hosts) if group is not None]
+        """Return how many levels, from the widest, all these nodes have in common.
+
+        A node that is not of this cluster shares none, and a domain without a name is shared by nobody.
+        """
+        groups = [self.group_of(host) for host in dict.fromkeys(hosts)]
+        domains = {() if group is None else group.domains for group in groups}
         shared = 0
         for names in zip(*domains, strict=False):
-            if len(set(names)) > 1:
+            if len(set(names)) > 1 or (len(groups) > 1 and not names[0]):
                 break
             shared += 1
-        return shared if domains else 0
+        return shared
 
     def network_cost(self, shared_levels: int) -> LinkCost | None:
         """Return the cost between nodes that share so many levels, None = not known."""
@@ -220,6 +226,25 @@ class Placement:
     hosts: tuple[str, ...] = ()
     gpu_indices: tuple[tuple[int, ...], ...] = ()
     shared_levels: int | None = None
+
+    @property
+    def faults(self) -> list[str]:
+        """What does not match in it, in words; [] = nothing."""
+        counts = self.gpus_per_node
+        found = []
+        if sum(counts) <= 0 or min(counts) < 0:
+            found.append(f"GPUs per node {list(counts)}: give counts of 0 or more, at least one above 0")
+        if self.hosts and len(self.hosts) != len(counts):
+            found.append(f"{len(self.hosts)} hosts for {len(counts)} counts of GPUs")
+        if len(set(self.hosts)) < len(self.hosts):
+            found.append("a host is named twice")
+        if self.gpu_indices and tuple(len(set(gpus)) for gpus in self.gpu_indices) != counts:
+            found.append(
+                f"GPU indices {list(map(list, self.gpu_indices))} are not those of {list(counts)} GPUs"
+            )
+        if self.shared_levels is not None and self.shared_levels < 0:
+            found.append(f"shared_levels={self.shared_levels} is below 0")
+        return found
 
     @property
     def gpu_count(self) -> int:
