@@ -9,7 +9,7 @@ from predictor.data.clusters.kubernetes_nodes import KubernetesNode
 from predictor.data.clusters.slurm_nodes import SlurmNode
 from predictor.data.clusters.slurm_topology import NetworkTree
 from predictor.data.clusters.toml_file import build_links
-from predictor.errors import FormatError
+from predictor.errors import ArgumentError, FormatError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,10 @@ def profile_of_slurm(
     Args:
         boxes: by GPU type, what is inside a node (from ``nvidia-smi topo -m``); without it, all links of a
             node count as SYS.
+
+    Raises:
+        FormatError: no node is up.
+        ArgumentError: a box has another number of GPUs than the nodes with its type.
     """
     found = [
         _Found(
@@ -64,7 +68,12 @@ def _kind(
 ) -> NodeType:  # fmt: skip
     box = (boxes or {}).get(gpu_type)
     name = f"{gpu_type or 'cpu'}x{gpus}-{cpus}c-{memory_mib}m" if gpus else f"cpu-{cpus}c-{memory_mib}m"
-    if box is not None and box.gpu_count == gpus:
+    if box is not None and box.gpu_count != gpus:
+        raise ArgumentError(
+            f"nodes with {gpus} x {gpu_type} are not described by a matrix of {box.gpu_count} GPUs; "
+            "print 'nvidia-smi topo -m' on one of them"
+        )
+    if box is not None:
         return replace(
             box, name=name, gpu_type=gpu_type, cpus=cpus or box.cpus, memory_mib=memory_mib,
             gpu_memory_mib=gpu_memory_mib or box.gpu_memory_mib,

@@ -68,30 +68,50 @@ def parse_nccl_tests(text: str, *, where: str = "output") -> pd.DataFrame:
         where: names the text in errors.
 
     Raises:
-        FormatError: it names no operation, or has no line of results.
+        FormatError: it has no line of results, or a damaged one.
     """
+    ranks = _RANK.findall(text)
+    workers, hosts = len(ranks), {host for _, host, _ in ranks}
+    lines = [line.split() for line in text.splitlines()]
+    heads = [fields[1:] for fields in lines if fields[:2] == ["#", "size"]]
+    if not heads or not {"time", "busbw"} <= set(heads[0]) or workers < 2:
+        raise FormatError(
+            f"{where} has {len(heads)} tables and {workers} ranks; pass the whole output of a program of "
+            "nccl-tests on two GPUs or more, such as all_reduce_perf"
+        )
+    columns = heads[0]
+    results = [fields for fields in lines if len(fields) >= len(columns) and fields[0].isdigit()]
+    try:
+        rows = [
+            (float(fields[0]), float(fields[columns.index("time")]) * _US)
+            for fields in results
+            if float(fields[columns.index("time")]) > 0
+        ]
+    except ValueError as error:
+        raise FormatError(f"{where} has a damaged line of results: {error}") from error
+    if not rows:
+        raise FormatError(f"{where} has no line of results")
     lowered = text.lower()
     operation = next((name for name in _OPERATIONS if f"{name}_perf" in lowered), None)
     if operation is None:
-        raise FormatError(
-            f"{where} names no program of nccl-tests, such as all_reduce_perf; keep its first lines"
-        )
-    ranks = _RANK.findall(text)
-    hosts = {host for _, host, _ in ranks}
-    workers = len(ranks)
-    rows = []
-    for line in text.splitlines():
-        fields = line.split()
-        if len(fields) < 8 or not fields[0].isdigit():
-            continue
-        # size count type redop [root] time algbw busbw #wrong ...: the time is the first decimal number
-        times = [float(field) for field in fields[4:] if re.fullmatch(r"\d+(\.\d+)?", field) and "." in field]
-        if times and times[0] > 0:
-            rows.append((float(fields[0]), times[0] * _US))
-    if not rows or workers < 2:
-        raise FormatError(f"{where} has {len(rows)} results for {workers} ranks; needed are both")
+        operation = _told_by_columns(columns, results, workers)
     return pd.DataFrame({
         "operation": _PLAIN.get(operation, operation), "workers": workers,
         "per_node": max(1, workers // len(hosts)),
         "message_bytes": [size for size, _ in rows], "time_s": [time for _, time in rows],
     })  # fmt: skip
+
+
+def _told_by_columns(columns: list[str], results: list[list[str]], workers: int) -> str:
+    """Return the operation of an output that does not name it, by what bus bandwidth is of the other.
+
+    It is 2 (K-1)/K for an all-reduce and (K-1)/K for its halves and the all-to-all, of which only a
+    reduce-scatter names what it reduces by.
+    """
+    last = max(results, key=lambda fields: float(fields[0]))
+    factor = float(last[columns.index("busbw")]) / max(float(last[columns.index("algbw")]), 1e-9)
+    is_sum = "redop" in columns and last[columns.index("redop")] != "none"
+    share = (workers - 1) / workers
+    if is_sum:
+        return "all_reduce" if factor > 1.5 * share else "reduce_scatter"
+    return "all_gather" if factor < (1.0 + share) / 2.0 else "send_recv"

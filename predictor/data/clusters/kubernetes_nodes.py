@@ -84,7 +84,9 @@ def _node(item: Mapping[str, object], labels: Mapping[str, object], levels: Sequ
         for one in (conditions if isinstance(conditions, list) else [])
     )
     return KubernetesNode(
-        name=name, gpu_type=gpu_type_of(str(labels.get("nvidia.com/gpu.product", ""))) if gpus else "",
+        name=name,
+        gpu_type=gpu_type_of(str(labels.get(f"{gpus}.product") or labels.get(f"{gpus}.product-name", "")))
+        if gpus else "",
         gpu_count=int(_quantity(capacity.get(gpus, 0))),
         gpu_memory_mib=int(_quantity(labels.get("nvidia.com/gpu.memory", 0))),
         cpus=int(_quantity(capacity.get("cpu", 0))),
@@ -98,11 +100,12 @@ def gpu_type_of(product: str) -> str:
     """Return the short type of a product label.
 
     Examples:
-        >>> gpu_type_of("NVIDIA-A100-SXM4-80GB"), gpu_type_of("Tesla-V100-SXM2-32GB")
-        ('a100', 'v100')
+        >>> gpu_type_of("NVIDIA-A100-SXM4-80GB"), gpu_type_of("NVIDIA-GeForce-RTX-2080-Ti")
+        ('a100', 'rtx-2080-ti')
     """
     found = re.search(
-        r"(?i)\b(GB?[HB]?\d{3}|[AHBLVPKT]\d{1,3}S?|RTX-?\w+|MI\d{3}\w*)\b", product.replace("_", "-")
+        r"(?i)\b(GB?[HB]?\d{3}|[AHBLVPKT]\d{1,3}[A-Z]?|[GR]TX-?\w+(?:-Ti)?|MI\d{3}\w*)\b",
+        product.replace("_", "-"),
     )
     return found[1].lower() if found else product.lower() or "gpu"
 

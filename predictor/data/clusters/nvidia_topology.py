@@ -10,10 +10,10 @@ _CODES = {
     "X": LinkClass.SELF, "PIX": LinkClass.PIX, "PXB": LinkClass.PXB, "PHB": LinkClass.PHB,
     "NODE": LinkClass.NODE, "SYS": LinkClass.SYS, "SOC": LinkClass.SYS,  # SOC: what old versions call SYS
 }  # fmt: skip
-_NVLINK = re.compile(r"NV\d+")
+_NVLINK = re.compile(r"NV(\d+)")
 _LEGEND = re.compile(r"^\s*(NIC\d+|mlx\S*):\s*(\S+)\s*$", re.MULTILINE)
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
-_SWITCHED_FROM = 4  # so many GPUs at one NVLink width, all with all, are joined by a switch
+_MOST_NVLINKS = 18  # that any GPU has; more to all others together can only be counted behind a switch
 
 
 def parse_nvidia_topology(
@@ -70,13 +70,9 @@ def parse_nvidia_topology(
 
 
 def _links(codes: list[list[str]]) -> tuple[tuple[LinkClass, ...], ...]:
-    """Return link classes; NVLinks of one width that join all of four or more GPUs are a switch."""
-    count = len(codes)
-    widths = {codes[a][b] for a in range(count) for b in range(count) if a != b}
-    switched = (
-        count >= _SWITCHED_FROM and len(widths) == 1 and _NVLINK.fullmatch(next(iter(widths), "")) is not None
-    )
-    nvlink = LinkClass.NVSWITCH if switched else LinkClass.NVLINK
+    """Return link classes; where the NVLinks of a GPU are more than it has, a switch shares them."""
+    widths = [sum(int(found[1]) for found in map(_NVLINK.fullmatch, row) if found) for row in codes]
+    nvlink = LinkClass.NVSWITCH if max(widths, default=0) > _MOST_NVLINKS else LinkClass.NVLINK
     return tuple(tuple(_CODES.get(code, nvlink) for code in row) for row in codes)
 
 

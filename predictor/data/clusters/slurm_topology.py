@@ -36,24 +36,29 @@ def read_slurm_topology(text: str) -> NetworkTree:
             records.append({key.lower(): value for key, value in _PAIR.findall(plain)})
     blocks = [record for record in records if "blockname" in record]
     if blocks:
-        return _blocks(blocks)
+        sizes = next((record["blocksizes"] for record in records if "blocksizes" in record), "")
+        return _blocks(blocks, [int(size) for size in sizes.split(",") if size.isdigit()])
     switches = {record["switchname"]: record for record in records if "switchname" in record}
     if not switches:
         raise FormatError("the text has neither SwitchName= nor BlockName=; pass a topology.conf")
     return _tree(switches)
 
 
-def _blocks(records: list[dict[str, str]]) -> NetworkTree:
+def _blocks(records: list[dict[str, str]], sizes: list[int]) -> NetworkTree:
+    """Return blocks, and above them what larger BlockSizes put together: neighbours in their order."""
+    counts = sorted({size // sizes[0] for size in sizes if size >= 2 * sizes[0] > 0}, reverse=True)
     domains: dict[str, tuple[str, ...]] = {}
     faults: list[str] = []
-    for record in records:
+    for place, record in enumerate(records):
+        above = tuple(f"{count}-blocks-{place // count + 1}" for count in counts)
         for node in _hosts(record.get("nodes", ""), faults):
             if node in domains:
-                faults.append(f"node '{node}' is in the blocks {domains[node][0]} and {record['blockname']}")
-            domains[node] = (record["blockname"],)
+                faults.append(f"node '{node}' is in the blocks {domains[node][-1]} and {record['blockname']}")
+            domains[node] = (*above, record["blockname"])
     if faults:
         raise FormatError(f"the topology has {len(faults)} faults", faults=faults)
-    return NetworkTree(levels=("block",), domains=domains)
+    levels = tuple(f"{count}-blocks" for count in counts)
+    return NetworkTree(levels=(*levels, "block"), domains=domains)
 
 
 def _tree(switches: dict[str, dict[str, str]]) -> NetworkTree:

@@ -31,6 +31,7 @@
     bandwidth_gb_per_s = 20.0
 """
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
@@ -204,8 +205,8 @@ def write_cluster(profile: ClusterProfile) -> str:
             lines += ["[[node_types.numa]]", f"cores = {_text(format_cores(domain.cores))}",
                       f"gpus = {list(domain.gpus)}"]  # fmt: skip
         for nic in kind.nics:
-            lines += ["[[node_types.nics]]", f"name = {_text(nic.name)}", f"gbit_per_s = {nic.gbit_per_s:g}",
-                      f"gpus = {list(nic.gpus)}"]  # fmt: skip
+            lines += ["[[node_types.nics]]", f"name = {_text(nic.name)}",
+                      f"gbit_per_s = {nic.gbit_per_s:.12g}", f"gpus = {list(nic.gpus)}"]  # fmt: skip
     for group in profile.groups:
         lines += ["", "[[groups]]", f"hosts = {_text(group.hosts)}", f"node_type = {_text(group.node_type)}"]
         if group.domains:
@@ -232,7 +233,9 @@ def _cost_lines(cost: LinkCost) -> list[str]:
 
 
 def _text(value: str) -> str:
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return json.dumps(value, ensure_ascii=False).replace(
+        "\x7f", "\\u007f"
+    )  # the escapes of JSON are those of TOML
 
 
 def _list(values: "map[str]") -> str:

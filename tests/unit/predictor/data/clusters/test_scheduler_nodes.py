@@ -188,5 +188,5 @@ def test_a_table_of_nccl_tests_gives_times() -> None:
     found = parse_nccl_tests(text)
     assert found["time_s"].tolist() == pytest.approx([12.1e-6, 21.5e-6])
     assert found[["workers", "per_node"]].drop_duplicates().to_numpy().tolist() == [[2, 2]]
-    with pytest.raises(FormatError, match="names no program"):
+    with pytest.raises(FormatError, match="0 tables and 0 ranks"):
         parse_nccl_tests("size time")
