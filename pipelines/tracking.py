@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from matplotlib.figure import Figure
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run
 from mlflow.entities.model_registry import ModelVersion
@@ -81,6 +83,34 @@ class MlflowTracker:
                     client.set_registered_model_alias(target, alias, wanted)
                 elif wanted is None and alias in stored:
                     client.delete_registered_model_alias(target, alias)
+
+    def record_simulation(self, document: Mapping[str, Any], figures: Mapping[str, Figure]) -> str:
+        """Keep a simulation: a run for each policy under one for all; returns the id of the latter."""
+        with _quiet("the simulation could not be recorded", self._uri):
+            if self._database is not None:
+                self._database.parent.mkdir(parents=True, exist_ok=True)
+            client = self._client()
+            experiment = self._experiment_id(client)
+            params = [Param(name, str(value)) for name, value in document["trace"].items()]
+            parent = client.create_run(experiment, run_name=f"simulate {document['trace']['table']}")
+            parent_id = str(parent.info.run_id)
+            client.log_batch(parent_id, params=params)
+            client.log_dict(parent_id, dict(document), "simulation.json")
+            for name, figure in figures.items():
+                client.log_figure(parent_id, figure, f"plots/{name.replace(':', '_')}")
+            now_ms = int(time.time() * 1000)
+            for policy, scores in document["policies"].items():
+                child = client.create_run(experiment, tags={_PARENT_TAG: parent_id}, run_name=policy)
+                flat = {**scores, **{f"promises.{name}": each for name, each in scores["promises"].items()}}
+                metrics = [
+                    Metric(name, float(value), now_ms, 0)
+                    for name, value in flat.items()
+                    if isinstance(value, int | float)
+                ]
+                client.log_batch(child.info.run_id, metrics=metrics, params=params)
+                client.set_terminated(child.info.run_id, "FINISHED")
+            client.set_terminated(parent_id, "FINISHED")
+            return parent_id
 
     def _client(self) -> MlflowClient:
         return MlflowClient(tracking_uri=self._uri, registry_uri=self._uri)

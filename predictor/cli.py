@@ -23,6 +23,7 @@ SUMMARIES = {
     "retrain": "the batch job: data, train, evaluate, gate, register, publish",
     "models": "list, show, promote, rollback and verify model bundles",
     "cluster": "show, import and measure cluster profiles",
+    "simulate": "recorded jobs under other policies, by the code that schedules live",
     "serve": "answer schedulers over HTTP",
     "keys": "make, list and revoke API keys of the service",
     "store": "migrate, check, export and prune the database of the service",

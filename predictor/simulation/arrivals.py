@@ -1,9 +1,10 @@
-"""This module says what the Coordinator is told of each job, and when: its request and what is expected of it.
+"""This module says what the Coordinator is told of each job, when: its request and what is expected.
 
 The estimates of EASY++ depend on what has ended so far in the simulated schedule, all others are fixed
 beforehand.
 """
 
+import math
 from collections import defaultdict
 
 import numpy as np
@@ -39,15 +40,15 @@ class Arrivals:
     ) -> None:
         n = len(trace)
         self._trace = trace
-        self._submitted_s = [*trace.submitted_s.tolist(), _NEVER]
+        self._submitted_s: list[float] = [*trace.submitted_s.tolist(), _NEVER]
         self._limit_s = (trace.limit_s if limit_s is None else limit_s).tolist()
         self._width = trace.width.tolist()
         self._work_s = trace.work_s.tolist()
         points = np.full(n, np.nan) if estimate_s is None else estimate_s
-        self._estimate_s = [None if value != value else value for value in points.tolist()]
+        self._estimate_s = _known(points)
         self._quantiles_s = quantiles_s
         self._classes = [name if name in classes else "" for name in trace.workload_class]
-        self._deadline_s = [None if value != value else value for value in trace.deadline_s.tolist()]
+        self._deadline_s = _known(trace.deadline_s)
         self._preemptible = [(False, True, None)[value] for value in trace.preemptible.tolist()]
         self._interval_s = trace.checkpoint_interval_s.tolist()
         self._restart_s = trace.restart_cost_s.tolist()
@@ -72,11 +73,11 @@ class Arrivals:
         quantiles = None
         if self._quantiles_s is not None:
             row = self._quantiles_s[job].tolist()
-            quantiles = tuple(row) if row[0] == row[0] else None
+            quantiles = None if math.isnan(row[0]) else tuple(row)
         estimate_s = self._estimate_s[job]
         if self._recent is not None:
             past = self._recent[trace.user[job]]
-            if len(past) == 2:  # noqa: PLR2004 - the last two
+            if len(past) == 2:
                 estimate_s = max(1.0, min(self._limit_s[job], sum(past) // 2))
         return JobSubmitted(
             now_s=now_s,
@@ -104,3 +105,7 @@ class Arrivals:
                 past = self._recent[self._trace.user[job]]
                 past.append(self._work_s[job])
                 del past[:-2]
+
+
+def _known(values: FloatArray) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in values.tolist()]

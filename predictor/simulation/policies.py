@@ -1,11 +1,14 @@
 """This module says which policies are compared, and what each of them is told of a job's duration."""
 
+import json
 from dataclasses import dataclass
 
 import numpy as np
 
+from predictor.contracts.forecast import LEVELS
 from predictor.errors import ArgumentError
 from predictor.scheduling.policy import Policy
+from predictor.scheduling.policy_document import policy_document, policy_from_document
 from predictor.scheduling.presets import PRESETS, preset
 from predictor.simulation.arrivals import Arrivals
 from predictor.simulation.trace import FloatArray, Trace
@@ -49,15 +52,40 @@ def contenders(names: str) -> tuple[Contender, ...]:
         ArgumentError: names are not known, or there is none.
     """
     wanted = NAMES if names.strip() == "all" else tuple(filter(None, map(str.strip, names.split(","))))
-    unknown = [name for name in wanted if name not in PRESETS]
+    unknown = [name for name in wanted if name.split(":")[0] not in PRESETS]
     if unknown or not wanted:
         raise ArgumentError(
             f"--policy {names}: {', '.join(unknown) or 'none given'}; choose of {', '.join(NAMES)}, or all"
         )
     return tuple(
-        Contender(name=name, policy=preset(name), knows=_KNOWS.get(name, "limit"))
+        Contender(name=name, policy=changed_preset(name), knows=_KNOWS.get(name.split(":")[0], "limit"))
         for name in dict.fromkeys(wanted)
     )
+
+
+def changed_preset(text: str) -> Policy:
+    """Return a preset with settings changed, such as ``ours:preemption.mode=order:reserve.heads=5``.
+
+    Raises:
+        ArgumentError: a setting is not known or out of range.
+    """
+    name, *changes = text.split(":")
+    document = policy_document(preset(name))
+    for change in changes:
+        path, _, value = change.partition("=")
+        *parents, last = path.split(".")
+        part = document
+        for parent in parents:
+            part = part.setdefault(parent, {})
+        part[last] = _plain_value(value)
+    return policy_from_document(document)
+
+
+def _plain_value(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def arrivals_for(
@@ -79,9 +107,10 @@ def arrivals_for(
         return Arrivals(trace, quantiles_s=quantiles_s, classes=classes)
     limit_s = np.where(np.isfinite(trace.limit_s), trace.limit_s, NO_LIMIT_S)
     if contender.knows == "blend":
-        points = np.exp((1 - contender.blend) * np.log(trace.work_s) + contender.blend * np.log(limit_s))
-        levels = 23 if quantiles_s is None else quantiles_s.shape[1]
-        return Arrivals(trace, quantiles_s=np.repeat(points[:, None], levels, axis=1), classes=classes)
+        between_s = np.exp((1 - contender.blend) * np.log(trace.work_s) + contender.blend * np.log(limit_s))
+        return Arrivals(
+            trace, quantiles_s=np.repeat(between_s[:, None], len(LEVELS), axis=1), classes=classes
+        )
     points = {"oracle": trace.work_s, "forecast mean": means_s}.get(contender.knows)
     return Arrivals(
         trace, limit_s=limit_s, estimate_s=points, recent=contender.knows == "recent", classes=classes

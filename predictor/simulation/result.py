@@ -52,7 +52,7 @@ class SimulationResult:
         end_s: shape (n,), NaN = never ended.
         outcome: shape (n,), COMPLETED, CANCELLED or REFUSED.
         evictions, failures: shape (n,), how often each job was evicted, and stopped by a failing node.
-        elapsed_s: how long the simulation took by the clock on the wall.
+        elapsed_s: processor seconds that the simulation took.
     """
 
     name: str
@@ -74,5 +74,5 @@ class SimulationResult:
 
     @property
     def wait_s(self) -> FloatArray:
-        """Shape (n,), seconds from submission to end in which a job did no work that counted; NaN = not run."""
+        """Shape (n,), seconds from submission to end without work that counted; NaN = never ended."""
         return np.asarray(self.end_s - self.trace.submitted_s - self.trace.work_s)

@@ -4,7 +4,7 @@ No row vanishes silently: what cannot be played is counted by reason.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +70,13 @@ class Trace:
     def offered_load(self, units: int) -> float:
         """Return the work that arrives, as a part of what so many units can do meanwhile."""
         return self.unit_seconds / (units * self.span_s) if self.span_s > 0 else float("inf")
+
+    def take(self, which: slice) -> "Trace":
+        """Return some of the jobs that follow one another."""
+        columns = {each.name: getattr(self, each.name) for each in fields(self)}
+        return replace(
+            self, **{name: column[which] for name, column in columns.items() if name != "left_out"}
+        )
 
     def at_load(self, load: float, units: int) -> "Trace":
         """Return the same jobs arriving faster or slower, so that the offered load is as given.
@@ -179,4 +186,4 @@ def known_to(trace: Trace, pools: Sequence[Pool]) -> Trace:
 
 
 def _texts(column: "pd.Series[str]") -> tuple[str, ...]:
-    return tuple("" if value is None or value != value else str(value) for value in column.tolist())
+    return tuple(str(value) for value in column.fillna("").tolist())
