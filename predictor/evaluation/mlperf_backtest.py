@@ -165,7 +165,7 @@ def _lightgbm(runs: MlperfTimes, train: IntArray, test: IntArray, seed: int) -> 
         features[train], np.log(runs.duration_s[train]), categorical_feature=[0, 1, 2], free_raw_data=False
     )
     parameters = {
-        "objective": "regression", "learning_rate": 0.05, "verbose": -1, "num_threads": 2, "seed": seed,
+        "objective": "regression", "learning_rate": 0.05, "verbose": -1, "num_threads": 1, "seed": seed,
         "deterministic": True, "force_row_wise": True, "min_data_in_leaf": 5,
     }  # fmt: skip
     return np.asarray(lgb.train(parameters, data, num_boost_round=200).predict(features[test]))

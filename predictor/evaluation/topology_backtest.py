@@ -70,7 +70,7 @@ class _Ours:
 
     def __init__(self, runs: PlacementRuns, group: IntArray, settings: KernelSettings) -> None:
         self._group = group
-        self._largest = np.array([float(max(pattern)) for pattern in runs.patterns])
+        self._crowding = crowding(runs.patterns)
         clusters = np.array(runs.clusters)
         self._fits: list[tuple[IntArray, LeaveOut]] = []
         for name in np.unique(clusters):
@@ -84,12 +84,12 @@ class _Ours:
         for at, fit in self._fits:
             outside = len(at) - np.bincount(block[at])[block[at]]
             weight = evidence_weight(float(outside.min()))
-            effects[at] = shrunk(fit.effects(block[at]), crowding(self._largest[at]), weight)
+            effects[at] = shrunk(fit.effects(block[at]), self._crowding[at], weight)
         return self._guess(effects)
 
     def unknown(self) -> Guess:
         """Forecast as where nothing was measured on the cluster."""
-        return self._guess(shrunk(np.zeros(len(self._group)), crowding(self._largest), 0.0))
+        return self._guess(shrunk(np.zeros(len(self._group)), self._crowding, 0.0))
 
     def _guess(self, effects: FloatArray) -> Guess:
         return Guess(score=effects, log_relative=expected_log_relative(effects, self._group))

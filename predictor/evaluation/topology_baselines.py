@@ -113,7 +113,7 @@ def raw_lightgbm(runs: PlacementRuns, group: IntArray, *, names: tuple[str, ...]
         )  # fmt: skip
         parameters = {
             "objective": "regression", "learning_rate": 0.05, "num_leaves": 31, "verbose": -1,
-            "num_threads": 2, "seed": seed, "deterministic": True, "force_row_wise": True,
+            "num_threads": 1, "seed": seed, "deterministic": True, "force_row_wise": True,
         }  # fmt: skip
         return np.asarray(lgb.train(parameters, data, num_boost_round=300).predict(features[test]))
 

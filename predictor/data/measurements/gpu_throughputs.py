@@ -23,7 +23,7 @@ def read_gpu_throughputs(frame: pd.DataFrame) -> TypeRuns:
     if rows.empty:
         raise EmptyInputError("no row has a throughput above 0")
     packed = rows["cons"].astype("str").str.lower() == "true"
-    kinds = rows["gpu"].astype("str") + np.where(packed, "", "/spread")
+    kinds = rows["gpu"].astype("str").where(packed, rows["gpu"].astype("str") + "/spread")
     return TypeRuns(
         signatures=tuple(rows["model"].astype("str")),
         gpu_types=tuple(kinds),

@@ -1,5 +1,7 @@
 """This module turns effects of placements into relative throughputs, the best candidate being 1."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr
@@ -10,10 +12,11 @@ IntArray = npt.NDArray[np.intp]
 # log throughput lost per e-fold of the largest count on a node, where nothing was measured: so small that it
 # says "no preference", and yet it orders candidates by their fullest node
 CROWDING = 0.02
+SPREADING = 0.0001  # it only orders candidates whose fullest nodes are alike
 # runs of a cluster at which its measurements and the prior weigh the same
 HALF_EVIDENCE_RUNS = 10.0
 # the model is shrunk as far as the best choice asks; forecasts of the ratio want their spread back
-STRETCH, SPREAD = 1.5, 0.04
+STRETCH, SPREAD = 1.5, 0.035
 _GRID = np.linspace(-3.0, 3.0, 601)
 
 
@@ -27,9 +30,12 @@ def shrunk(effects: FloatArray, prior: FloatArray, weight: float) -> FloatArray:
     return np.asarray(effects + (1.0 - weight) * prior)
 
 
-def crowding(largest: FloatArray) -> FloatArray:
-    """Return the prior's effect of the largest number of GPUs on one node."""
-    return np.asarray(-CROWDING * np.log(largest))
+def crowding(patterns: Sequence[Sequence[int]]) -> FloatArray:
+    """Return the prior's effect of a placement: its fullest node counts, then how many nodes it has."""
+    counts = [np.array(pattern, dtype=np.float64) for pattern in patterns]
+    fullest = np.array([np.log(one.max()) for one in counts])
+    nodes = np.array([np.log((one > 0).sum()) for one in counts])
+    return np.asarray(-CROWDING * fullest - SPREADING * nodes)
 
 
 def expected_log_relative(effects: FloatArray, group: IntArray, stretch: float = STRETCH) -> FloatArray:
@@ -49,5 +55,5 @@ def expected_log_relative(effects: FloatArray, group: IntArray, stretch: float =
     log_share = np.zeros((len(top), len(_GRID)))
     np.add.at(log_share, group, log_ndtr(((_GRID * 0.1)[None, :] - below[:, None]) / SPREAD))
     step = 0.1 * (_GRID[1] - _GRID[0])
-    level = 0.1 * _GRID[0] + step * (1.0 - np.exp(log_share)).sum(axis=1)
-    return np.minimum(below - level[group], 0.0)
+    level = 0.1 * _GRID[0] + step * ((1.0 - np.exp(log_share)).sum(axis=1) - 0.5)
+    return np.asarray(np.minimum(below - level[group], 0.0))
