@@ -24,6 +24,7 @@ SUMMARIES = {
     "models": "list, show, promote, rollback and verify model bundles",
     "cluster": "show, import and measure cluster profiles",
     "simulate": "recorded jobs under other policies, by the code that schedules live",
+    "explain": "why a job has its place in the queue, why not now, when",
     "serve": "answer schedulers over HTTP",
     "keys": "make, list and revoke API keys of the service",
     "store": "migrate, check, export and prune the database of the service",

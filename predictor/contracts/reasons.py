@@ -60,9 +60,7 @@ _SENTENCES: Mapping[ReasonCode, str] = MappingProxyType(
             " {plan_s:.0f} s."
         ),
         ReasonCode.PREEMPTED_OTHERS: "{victims:.0f} running job(s) gave up {freed:.0f} units for it.",
-        ReasonCode.CAPACITY_SHORT: (
-            "It needs {needed:.0f} units together, {free:.0f} are free; its planned start is {start_s}."
-        ),
+        ReasonCode.CAPACITY_SHORT: "It needs {needed:.0f} units together and {free:.0f} are free.",
         ReasonCode.BEHIND_OTHERS: (
             "It needs {needed:.0f} units, {free:.0f} are free, and {ahead:.0f} job(s) come first."
         ),
@@ -72,8 +70,7 @@ _SENTENCES: Mapping[ReasonCode, str] = MappingProxyType(
         ),
         ReasonCode.QUOTA_EXCEEDED: "Its team uses {used:.0f} of {limit:.0f} units; it needs {needed:.0f}.",
         ReasonCode.HEADROOM_HELD: (
-            "{held:.0f} units are held for urgent arrivals; {free:.0f} are free beside them, it needs"
-            " {needed:.0f}."
+            "{held:.0f} of {free:.0f} free units are held for urgent arrivals; it needs {needed:.0f}."
         ),
         ReasonCode.FRAGMENTED: (
             "{free:.0f} units are free, but not {needed:.0f} on the nodes that it must have together."

@@ -75,6 +75,9 @@ def admit(state: SchedulingState, policy: Policy, job: JobSubmitted, pools: int)
     ints[c.CHECKPOINT, slot] = CHECKPOINT_KINDS.index(job.checkpoint)
     ints[c.SEQUENCE, slot] = store.next_sequence
     store.next_sequence += 1
+    # until a pass looks at it: none does while nothing at all is free
+    ints[c.REASON, slot] = ReasonCode.CAPACITY_SHORT
+    floats[[c.NUMBER_0, c.NUMBER_1, c.NUMBER_2], slot] = job.width, 0.0, 0.0
     set_class(state, policy, slot)
     set_forecast(state, slot, job.quantiles_s, job.estimate_s)
     return slot

@@ -157,6 +157,7 @@ def run_cycle(
         code = BEHIND_OTHERS if shut else CAPACITY_SHORT
         within_quota = False
         most_free = 0
+        kept_back = 0
         blocking_s = np.inf
         for pool in range(n_pools):
             if not (ints[c.POOLS, slot] >> pool) & 1:
@@ -179,6 +180,7 @@ def run_cycle(
                 continue
             if width > free[pool] - held[tier, pool]:
                 code = HEADROOM
+                kept_back = held[tier, pool]
                 continue
             delays = False
             if first[pool + 1] > first[pool]:
@@ -274,6 +276,8 @@ def run_cycle(
             explain_as(floats, ints, slot, QUOTA, width, team, 0.0)
             continue
         explain_as(floats, ints, slot, code, width, most_free, float(at - 1))
+        if code == HEADROOM:
+            floats[c.NUMBER_2, slot] = kept_back
         if code == WOULD_DELAY:
             floats[c.NUMBER_1, slot] = plan_s
             floats[c.NUMBER_2, slot] = blocking_s

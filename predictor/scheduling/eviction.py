@@ -135,7 +135,10 @@ def _leave(
     wait_s = policy.preemption.backoff_s * 2 ** min(evictions, _MOST_DOUBLINGS)
     requeue(state, slot, float(state.store.floats[c.SAVED, slot]))
     state.store.ints[c.EVICTIONS, slot] = evictions + 1
-    state.store.floats[c.NOT_BEFORE, slot] = state.now_s + wait_s
+    until_s = state.now_s + wait_s
+    state.store.floats[c.NOT_BEFORE, slot] = until_s
+    state.store.ints[c.REASON, slot] = ReasonCode.BACKING_OFF
+    state.store.floats[[c.NUMBER_0, c.NUMBER_1], slot] = evictions + 1.0, until_s
     assess(slot)
 
 

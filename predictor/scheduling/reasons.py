@@ -24,8 +24,7 @@ def waiting_reason(store: JobStore, slot: int, used: int, most: int) -> Reason:
     first, second, third = store.floats[c.NUMBER_0 : c.NUMBER_3, slot].tolist()
     code = ReasonCode(int(store.ints[c.REASON, slot]))
     if code is ReasonCode.CAPACITY_SHORT:
-        start_s = float(store.floats[c.PROMISE, slot])
-        return Reason(code=code, numbers={"needed": first, "free": second, "start_s": start_s})
+        return Reason(code=code, numbers={"needed": first, "free": second})
     if code is ReasonCode.BEHIND_OTHERS:
         return Reason(code=code, numbers={"needed": first, "free": second, "ahead": third})
     if code is ReasonCode.WOULD_DELAY_PROMISE:
@@ -34,6 +33,8 @@ def waiting_reason(store: JobStore, slot: int, used: int, most: int) -> Reason:
         return Reason(code=code, numbers={"needed": first, "used": float(used), "limit": float(most)})
     if code is ReasonCode.BACKING_OFF:
         return Reason(code=code, numbers={"evictions": first, "until_s": second})
-    if code in (ReasonCode.FRAGMENTED, ReasonCode.HEADROOM_HELD):
+    if code is ReasonCode.HEADROOM_HELD:
+        return Reason(code=code, numbers={"needed": first, "free": second, "held": third})
+    if code is ReasonCode.FRAGMENTED:
         return Reason(code=code, numbers={"needed": first, "free": second})
     return Reason(code=ReasonCode.UNSEEN)

@@ -1,0 +1,45 @@
+"""``predictor explain`` answers from a snapshot, in words and as JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pipelines.commands.explain import app
+from predictor.contracts.events import JobSubmitted
+from predictor.scheduling.capacity import Pool
+from predictor.scheduling.coordinator import Coordinator
+from predictor.scheduling.presets import preset
+from predictor.scheduling.snapshot import snapshot
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    coordinator = Coordinator(preset("ours"), [Pool(name="gpu", total=8)])
+    for k, width in enumerate((6, 8, 4)):
+        coordinator.apply(JobSubmitted(now_s=NOW + k, job_id=f"j{k}", width=width, limit_s=3600.0))
+    path = tmp_path / "state.json"
+    path.write_text(json.dumps(snapshot(coordinator), allow_nan=False))
+    return path
+
+
+def test_a_waiting_job_is_explained_in_words_and_as_data(stored: Path) -> None:
+    words = CliRunner().invoke(app, ["j1", "--snapshot", str(stored)])
+    assert words.exit_code == 0
+    assert "CAPACITY_SHORT" in words.output
+    assert "promised" in words.output
+    data = json.loads(CliRunner().invoke(app, ["j1", "--snapshot", str(stored), "--json"]).output)
+    assert data["reason"]["numbers"] == {"needed": 8.0, "free": 2.0}
+    assert data["eta"]["q50_s"] > NOW
+
+
+def test_an_unknown_job_and_a_damaged_snapshot_have_their_own_exit_codes(
+    stored: Path, tmp_path: Path
+) -> None:
+    assert CliRunner().invoke(app, ["nobody", "--snapshot", str(stored)]).exit_code == 1
+    damaged = tmp_path / "damaged.json"
+    damaged.write_text("{}")
+    assert CliRunner().invoke(app, ["j1", "--snapshot", str(damaged)]).exit_code == 2
