@@ -25,7 +25,7 @@ class LevelChoice:
         loss: expected loss of throughput at that level against the best.
         loss_beyond: the same one level looser, 0 where there is none.
         kueue: annotation of a pod set, None = none is needed.
-        slurm: arguments of sbatch, () = none are needed.
+        slurm: arguments of sbatch; () = none are needed, or Slurm cannot ask for that level.
     """
 
     level: str
@@ -37,7 +37,7 @@ class LevelChoice:
 
 
 def choose_level(
-    levels: Sequence[str], throughput_at: Callable[[str], float], *, max_loss: float = LOSS,
+    levels: Sequence[str], throughput_at: Callable[[str], float | None], *, max_loss: float = LOSS,
     labels: Sequence[str] = (),
 ) -> LevelChoice:  # fmt: skip
     """Return the loosest level that costs at most ``max_loss``.
@@ -45,19 +45,23 @@ def choose_level(
     Args:
         levels: names from wide to narrow, without the host.
         throughput_at: expected relative throughput (best = 1) where all GPUs share a level; "" = where
-            they share none, ``host`` = all on one node.
+            they share none, ``host`` = all on one node; None = the job does not fit into one such domain.
         labels: node labels of the levels in Kubernetes, by default their names.
 
     Raises:
-        ArgumentError: a throughput is not above 0, or the bound is no share.
+        ArgumentError: a throughput is not above 0, none is known, labels do not match the levels, or the
+            bound is no share.
     """
     if not 0 <= max_loss < 1:
         raise ArgumentError(f"max_loss={max_loss} must lie between 0 and 1")
-    names = ["", *levels, HOST]
-    known = {"": "", **dict(zip(levels, labels or levels, strict=True)), HOST: HOST_LABEL}
-    found = [throughput_at(name) for name in names]
-    if not all(value > 0 for value in found):
-        raise ArgumentError(f"relative throughputs must be above 0, got {found}")
+    if labels and len(labels) != len(levels):
+        raise ArgumentError(f"{len(labels)} labels for {len(levels)} levels; give one for each")
+    label_of = {**dict(zip(levels, labels or levels, strict=True)), HOST: HOST_LABEL}
+    throughput = {name: throughput_at(name) for name in ("", *levels, HOST)}
+    fitting = {name: value for name, value in throughput.items() if value is not None}
+    names, found = list(fitting), list(fitting.values())
+    if not found or not all(value > 0 for value in found):
+        raise ArgumentError(f"relative throughputs must be above 0, got {throughput}")
     best = max(found)
     losses = [max(0.0, 1.0 - value / best) for value in found]
     at = next(place for place, loss in enumerate(losses) if loss <= max_loss)
@@ -67,8 +71,8 @@ def choose_level(
     if not level:
         return LevelChoice(level="", is_required=False, loss=losses[0], loss_beyond=0.0, kueue=None, slurm=())
     kind = "required" if required else "preferred"
-    slurm = ("--nodes=1",) if level == HOST else ("--switches=1",) if level == names[-2] else ()
+    slurm = ("--nodes=1",) if level == HOST else ("--switches=1",) if level == levels[-1] else ()
     return LevelChoice(
         level=level, is_required=required, loss=losses[at], loss_beyond=beyond,
-        kueue=(f"kueue.x-k8s.io/podset-{kind}-topology", known[level]), slurm=slurm,
+        kueue=(f"kueue.x-k8s.io/podset-{kind}-topology", label_of[level]), slurm=slurm,
     )  # fmt: skip

@@ -135,7 +135,9 @@ def test_chosen_gpus_share_an_island_and_leave_whole_ones_free() -> None:
     kind = load_cluster("pcie-pairwise-nvlink").node_types[0]
     hint = choose_gpus(kind, (0, 1, 2, 3), 2)
     assert (hint.gpus, hint.slowest, hint.cpu_bind) == ((0, 1), LinkClass.NVLINK, "0-31")
-    assert hint.environment == {"CUDA_VISIBLE_DEVICES": "0,1", "NCCL_IB_HCA": "mlx5_0"}
+    assert hint.environment == {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "0,1", "NCCL_IB_HCA": "=mlx5_0",
+    }  # fmt: skip
     assert choose_gpus(kind, (0, 2, 3), 1).gpus == (0,)  # its neighbour is taken: the pair stays whole
     with pytest.raises(ArgumentError, match="cannot be chosen"):
         choose_gpus(kind, (0, 1), 3)
