@@ -133,14 +133,9 @@ def build_services(
     queue = None
     if database is not None:
         queue = build_queue(
-            settings,
-            database=database,
-            slot=slot,
-            ledger=ledger,
-            accuracy=accuracy,
-            clock=clock,
-            logger=logger,
-        )
+            settings, database=database, slot=slot, ledger=ledger, accuracy=accuracy, clock=clock,
+            telemetry=telemetry, logger=logger,
+        )  # fmt: skip
     return Services(
         settings=settings, store=store, slot=slot, ledger=ledger, log=log, accuracy=accuracy,
         telemetry=telemetry, logger=logger, clock=clock, security=security, database=database, queue=queue,

@@ -68,6 +68,22 @@ class Telemetry:
         self._loads = Counter(
             "predictor_model_loads", "Attempts to load a bundle.", ("result",), registry=self.registry
         )
+        self._queue_jobs = Gauge(
+            "predictor_queue_jobs", "Jobs that wait and jobs that run.", ("state",), registry=self.registry
+        )
+        self._queue_units = Gauge(
+            "predictor_queue_units", "Units (GPUs or cores) of each pool.", ("pool", "state"),
+            registry=self.registry,
+        )  # fmt: skip
+        self._queue_leads = Gauge(
+            "predictor_queue_leading", "1 where this instance is the writer.", registry=self.registry
+        )
+        self._alerts = Gauge(
+            "predictor_alerts", "Alerts that stand.", ("code", "severity"), registry=self.registry
+        )
+        self._watchers = Gauge(
+            "predictor_live_watchers", "Connections to the live feed.", registry=self.registry
+        )
         self._request_children: dict[tuple[str, str, int], Histogram] = {}
         self._forecast_children: dict[str, Counter] = {}
         self._model_labels: dict[str, tuple[str, ...]] = {}
@@ -126,6 +142,22 @@ class Telemetry:
         self._model_labels[target] = (target, *labels.values())
         self._age.labels(target).set_function(age_s)
         self._data_age.labels(target).set_function(data_age_s)
+
+    def set_queue(
+        self, *, leads: bool, waiting: int, running: int, units: Mapping[str, tuple[int, int]],
+        alerts: Mapping[tuple[str, str], int], watchers: int,
+    ) -> None:  # fmt: skip
+        """Describe the queue; ``units`` are (total, free) by pool, ``alerts`` counts by code and severity."""
+        self._queue_leads.set(leads)
+        self._queue_jobs.labels("waiting").set(waiting)
+        self._queue_jobs.labels("running").set(running)
+        for pool, (total, free) in units.items():
+            self._queue_units.labels(pool, "total").set(total)
+            self._queue_units.labels(pool, "free").set(free)
+        self._alerts.clear()
+        for (code, severity), count in alerts.items():
+            self._alerts.labels(code, severity).set(count)
+        self._watchers.set(watchers)
 
     def count_load(self, result: str) -> None:
         """Count an attempt to load a bundle."""

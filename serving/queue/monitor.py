@@ -1,6 +1,7 @@
 """This module looks at queue and forecasts from time to time, and raises and clears alerts."""
 
 import asyncio
+from collections import Counter
 
 from structlog.typing import FilteringBoundLogger
 
@@ -19,8 +20,9 @@ from predictor.scheduling import views
 from serving.accuracy import Accuracy
 from serving.engine.engine import Engine
 from serving.engine.steps import Role
-from serving.live.hub import Topic
+from serving.live.hub import Hub, Topic
 from serving.problems import ProblemError
+from serving.telemetry import Telemetry
 
 _LEVELS = {"q50": 0.5, "q90": 0.9, "q95": 0.95}
 _LOOKED_AT = 1000  # jobs from the head of the queue whose waits are looked at
@@ -35,9 +37,11 @@ class QueueMonitor:
 
     def __init__(
         self, *, engine: Engine, board: AlertBoard, accuracy: Accuracy, every_s: float,
-        logger: FilteringBoundLogger,
+        logger: FilteringBoundLogger, telemetry: Telemetry, hub: Hub,
     ) -> None:  # fmt: skip
         self._engine = engine
+        self._telemetry = telemetry
+        self._hub = hub
         self._board = board
         self._accuracy = accuracy
         self._every_s = every_s
@@ -57,8 +61,10 @@ class QueueMonitor:
                 self._logger.error("looking for alerts failed", exc_info=error)
 
     async def look(self) -> None:
-        """Look once, and tell what changed; only the leader does."""
-        if self._engine.role is not Role.LEADING:
+        """Look once, and tell what changed; only the leader raises alerts."""
+        leads = self._engine.role is Role.LEADING
+        self._measure(leads)
+        if not leads:
             return
         change = self._board.update(self._alerts(), self._engine.now_s())
         for one in change.raised:
@@ -66,6 +72,15 @@ class QueueMonitor:
             await self._engine.note(Topic.ALERTS, "raised", one.to_json())
         for one in change.cleared:
             await self._engine.note(Topic.ALERTS, "cleared", one.to_json())
+
+    def _measure(self, leads: bool) -> None:
+        coordinator = self._engine.coordinator
+        standing = Counter((one.alert.code.value, one.alert.severity.value) for one in self._board.standing())
+        pools = views.capacity(coordinator, self._engine.now_s())
+        self._telemetry.set_queue(
+            leads=leads, waiting=coordinator.waiting, running=coordinator.running, alerts=standing,
+            units={pool.pool: (pool.total, pool.free) for pool in pools}, watchers=self._hub.watchers,
+        )  # fmt: skip
 
     def _alerts(self) -> list[Alert]:
         coverage, rows = self._accuracy.coverage(), self._accuracy.outcomes

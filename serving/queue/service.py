@@ -45,6 +45,7 @@ from serving.store.holder import this_process
 from serving.store.lease import LeaseKeeper
 from serving.store.schema import migrate
 from serving.store.sql_event_log import SqlEventLog
+from serving.telemetry import Telemetry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ class QueueService:
 
 def build_queue(
     settings: Settings, *, database: Database, slot: ModelSlot[ServedModel], ledger: Ledger,
-    accuracy: Accuracy, clock: Clock, logger: FilteringBoundLogger,
+    accuracy: Accuracy, clock: Clock, telemetry: Telemetry, logger: FilteringBoundLogger,
 ) -> QueueService | None:  # fmt: skip
     """Return the queue of the cluster that the settings name; None = they name none.
 
@@ -111,8 +112,9 @@ def build_queue(
 
     keeper = LeaseKeeper(log, holder=this_process(), on_change=on_lease, logger=logger)
     monitor = QueueMonitor(
-        engine=engine, board=board, accuracy=accuracy, every_s=settings.monitor_s, logger=logger
-    )
+        engine=engine, board=board, accuracy=accuracy, every_s=settings.monitor_s, logger=logger,
+        telemetry=telemetry, hub=hub,
+    )  # fmt: skip
     return QueueService(
         database=database, engine=engine, hub=hub, keeper=keeper, monitor=monitor, operations=operations
     )

@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, Field
 
 from predictor.errors import PredictorError
+from serving.engine.steps import Role
 from serving.model_slot import Origin
 from serving.problems import ProblemError, catalogue, problem
 from serving.services import Services
@@ -164,8 +165,15 @@ def readiness(services: Services) -> Readiness:
         Check(name="champion", ok=champion, detail=state.reason),
         Check(name="outcome_log", ok=not fault, detail=fault or f"{unreadable} unreadable lines"),
     ]
+    broken = False
+    if services.queue is not None:
+        engine = services.queue.engine
+        # a standby answers reads and waits for the lease: it is ready to take over
+        broken = engine.role in (Role.STARTING, Role.RECOVERING)
+        detail = f"{engine.role.value} at {engine.sequence}" + (f": {engine.fault}" if engine.fault else "")
+        checks.append(Check(name="queue", ok=not broken, detail=detail))
     status: Literal["ready", "degraded", "unavailable"] = "ready" if champion else "degraded"
-    if not found or fault:
+    if not found or fault or broken:
         status = "unavailable"
     return Readiness(status=status, model_origin=state.origin, reason=state.reason, checks=checks)
 
