@@ -167,8 +167,10 @@ async def test_every_operation_is_described_with_stable_ids_and_errors(harness: 
         for path in document["paths"].values()
         for operation in path.values()
     }
-    assert set(operations) == {"create_predictions", "record_outcomes", "issue_ticket", "livez", "healthz", "readyz",
-                               "metrics", "list_models", "explain_problem"}  # fmt: skip
+    assert set(operations) == {
+        "create_predictions", "record_outcomes", "issue_ticket", "livez", "healthz", "readyz", "metrics",
+        "list_models", "explain_problem",
+    }  # fmt: skip
     for operation in operations.values():
         assert operation["summary"]
         for status, response in operation["responses"].items():
