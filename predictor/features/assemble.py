@@ -11,18 +11,18 @@ import pandas as pd
 
 from predictor.features.compiled import compiled
 from predictor.features.history import RECENT_KINDS, HistoryFeatures, HistoryStore, history_names
-from predictor.features.history_kernel import DECAY_HALF_LIFE_S, READINGS, RECENT
-from predictor.features.keys import KEY_KINDS
+from predictor.features.history_kernel import DECAY_HALF_LIFE_S, READINGS, RECENT, ROW_GAP_S
+from predictor.features.keys import KEY_KINDS, PLACES
 from predictor.features.request import RequestColumns, request_columns
 from predictor.features.rowwise import ROWWISE_NAMES, CategoryCodes, Vocabulary, write_rowwise
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-SPEC_VERSION = 1
+SPEC_VERSION = 2
 # whose median of the last durations is the reference, most specific first
 REFERENCE_KINDS: tuple[str, ...] = ("template", "name", "shape", "limit", "user")
-RELATIVE_KINDS: tuple[str, ...] = (*REFERENCE_KINDS, "queue", "request")
+RELATIVE_KINDS: tuple[str, ...] = (*REFERENCE_KINDS, "place", "queue", "request")
 RELATIVE_READINGS: tuple[str, ...] = ("last_log_s", "median_log_s", "ewma_log_s", "decayed_mean_log_s")
 
 
@@ -49,6 +49,7 @@ def spec_hash() -> str:
         "keys": [[kind.name, kind.columns, kind.needs] for kind in KEY_KINDS],
         "recent": RECENT,
         "half_life_s": DECAY_HALF_LIFE_S,
+        "sweeps": [ROW_GAP_S, PLACES],
     }
     return hashlib.sha256(json.dumps(spec).encode()).hexdigest()[:16]
 
@@ -61,7 +62,7 @@ class FeatureTable:
         values: shape (n, F), float32, ordered as ``feature_names()``.
         reference_log_s: shape (n,), natural log of the reference duration: the median of the last
             runs of the most specific key that has any; NaN where no key has.
-        recent_log_s: shape (n, kinds, RECENT), logs of the last durations by user and by template.
+        recent_log_s: shape (n, kinds, RECENT), logs of the last durations by user, template and place.
         support: shape (n, kinds), how many finished jobs stand behind ``recent_log_s``.
         limit_s: shape (n,), requested walltime, ``inf`` = none.
         gpus: shape (n,), requested GPUs, NaN = unknown.

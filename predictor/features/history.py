@@ -6,7 +6,7 @@ second of t is seen by later jobs only, which also keeps a job of zero length fr
 the previously *submitted* job instead is leakage: it may still be running.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,9 @@ from predictor.data.schema import seconds
 from predictor.features.history_kernel import (
     READINGS,
     RECENT,
+    ROW_GAP_S,
     HistoryState,
+    in_a_row,
     new_state,
     on_end,
     on_start,
@@ -31,8 +33,9 @@ from predictor.features.keys import KEY_KINDS, KeyNumbers, kind_index
 from predictor.features.request import RequestColumns, request_columns
 
 FloatArray = npt.NDArray[np.float64]
-RECENT_KINDS: tuple[str, ...] = ("user", "template")
+RECENT_KINDS: tuple[str, ...] = ("user", "template", "place")
 JobKey = tuple[str | None, str, int]
+_TEMPLATE, _PLACE = kind_index("template"), kind_index("place")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +152,7 @@ class HistoryStore:
         life = lifetimes(frame)
         rows = len(frame)
         numbers = self._keys.number(requests)
+        self._keys.number_places(numbers, _places_of_log(requests, numbers[:, _TEMPLATE]))
         state = new_state(max(self._keys.count, 64), max(rows, 1), len(KEY_KINDS))
         state.job_key[:rows] = numbers
         order_job, order_kind = _event_order(requests.submitted_s, life, until_s)
@@ -164,12 +168,20 @@ class HistoryStore:
         self._adopt(state, frame, order_job, order_kind)
         return HistoryFeatures(values=values.reshape(rows, len(_NAMES)), recent_log_s=recent)
 
-    def read(self, requests: RequestColumns) -> HistoryFeatures:
-        """Return what n jobs would see if they were submitted now; changes nothing."""
+    def read(self, requests: RequestColumns, jobs: Sequence[JobKey | None] | None = None) -> HistoryFeatures:
+        """Return what n jobs would see if they were submitted now; changes nothing.
+
+        A job that was submitted already keeps its place in its sweep; ``jobs`` says which jobs they are.
+        """
         rows = len(requests)
         values = np.empty((rows, len(KEY_KINDS), len(READINGS)), dtype=np.float32)
         recent = np.empty((rows, len(RECENT_KINDS), RECENT), dtype=np.float32)
         keys = self._keys.find(requests)
+        self._keys.find_places(keys, self._places_now(requests, keys[:, _TEMPLATE]))
+        for row, job in enumerate(jobs or ()):
+            slot = self._slots.get(job) if job is not None else None
+            if slot is not None:
+                keys[row, _PLACE] = self._state.job_key[slot, _PLACE]
         read_jobs(self._state, keys, requests.submitted_s, self._recent_kinds, values, recent)
         return HistoryFeatures(values=values.reshape(rows, len(_NAMES)), recent_log_s=recent)
 
@@ -177,11 +189,13 @@ class HistoryStore:
         """Enter one job (``requests`` has one row) as pending; a job already known is left as it is."""
         if job in self._slots:
             return
-        numbers = self._keys.number(requests)[0]
+        numbers = self._keys.number(requests)
+        self._grow_keys()
+        self._keys.number_places(numbers, self._places_now(requests, numbers[:, _TEMPLATE]))
         self._grow_keys()
         slot = self._take_slot()
         self._slots[job] = slot
-        self._state.job_key[slot] = numbers
+        self._state.job_key[slot] = numbers[0]
         walltime_s = requests.walltime_s[0]
         on_submit(
             self._state, slot, requests.submitted_s[0], np.log(walltime_s) if walltime_s > 0 else np.nan
@@ -229,6 +243,16 @@ class HistoryStore:
     def knows(self, job: JobKey) -> bool:
         """Return whether the job is pending or running here."""
         return job in self._slots
+
+    def _places_now(
+        self, requests: RequestColumns, templates: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        stat, submitted_s = self._state.stat, requests.submitted_s
+        before = [
+            in_a_row(stat[template], submitted_s[row]) if template >= 0 else 0.0
+            for row, template in enumerate(templates.tolist())
+        ]
+        return _places(requests, np.array(before))
 
     def _take_slot(self) -> int:
         if not self._free:
@@ -289,6 +313,27 @@ class HistoryStore:
             for slot, row in enumerate(kept)
         }
         self._free = list(range(size - 1, len(kept) - 1, -1))
+
+
+def _places(requests: RequestColumns, before: FloatArray) -> npt.NDArray[np.int64]:
+    """Return the places of n jobs in their sweeps: after the jobs of their template right before them.
+
+    A task of an array stands where its index says, whatever was submitted before it.
+    """
+    index = requests.number("array_index")
+    return np.where(np.isnan(index), before, index + 1.0).astype(np.int64)
+
+
+def _places_of_log(requests: RequestColumns, templates: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the places of the jobs of a log, as ``in_a_row`` counts them one by one."""
+    rows = np.arange(len(templates))
+    order = np.lexsort((requests.submitted_s, templates))
+    template, at_s = templates[order], requests.submitted_s[order]
+    opens = np.ones(len(rows), dtype=bool)
+    opens[1:] = (template[1:] != template[:-1]) | ~(at_s[1:] - at_s[:-1] <= ROW_GAP_S)
+    before = np.empty(len(rows))
+    before[order] = rows - np.maximum.accumulate(np.where(opens, rows, 0))
+    return _places(requests, before)
 
 
 def _event_order(

@@ -21,6 +21,7 @@ RECENT = 10  # durations remembered per key (the template predictor of Gaussier 
 _LN2 = math.log(2.0)
 DECAY_HALF_LIFE_S = 7 * 86400.0
 BURST_HALF_LIFE_S = 3600.0
+ROW_GAP_S = 60.0  # jobs of one sweep follow each other within it
 
 NO_KEY, UNSEEN = -1, -2  # the job has no key of this kind; it has one that nobody had before
 
@@ -28,8 +29,8 @@ NO_KEY, UNSEEN = -1, -2  # the job has no key of this kind; it has one that nobo
 N_ENDED, N_SUBMITTED, N_PENDING, N_RUNNING = 0, 1, 2, 3
 SUM_START, LAST_END, LAST_SUBMIT, DECAY_AT = 4, 5, 6, 7
 D_WEIGHT, D_LOG, D_LOG2, D_FAILED, D_CENSORED, D_USAGE, D_USAGE_WEIGHT = 8, 9, 10, 11, 12, 13, 14
-BURST, BURST_AT, LAST_USAGE, EWMA_LOG = 15, 16, 17, 18
-STAT_COLUMNS = 19
+BURST, BURST_AT, LAST_USAGE, EWMA_LOG, IN_A_ROW = 15, 16, 17, 18, 19
+STAT_COLUMNS = 20
 
 READINGS: tuple[str, ...] = (
     "count_ended",
@@ -100,6 +101,12 @@ def log_span(seconds: float) -> float:
 
 
 @compiled
+def in_a_row(stat: FloatArray, at_s: float) -> float:
+    """Return how many jobs of a key were submitted in a row right before ``at_s``."""
+    return float(stat[IN_A_ROW]) if at_s - stat[LAST_SUBMIT] <= ROW_GAP_S else 0.0
+
+
+@compiled
 def on_submit(state: HistoryState, slot: int, at_s: float, log_limit: float) -> None:
     """Enter a job as pending; its keys stand in ``state.job_key[slot]``."""
     state.job_number[slot, 0] = np.nan
@@ -111,6 +118,7 @@ def on_submit(state: HistoryState, slot: int, at_s: float, log_limit: float) -> 
         stat = state.stat[key]
         stat[N_SUBMITTED] += 1
         stat[N_PENDING] += 1
+        stat[IN_A_ROW] = in_a_row(stat, at_s) + 1.0
         if not stat[LAST_SUBMIT] > at_s:  # NaN, or no later than this one
             stat[LAST_SUBMIT] = at_s
         stat[BURST] = (

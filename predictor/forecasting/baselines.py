@@ -111,7 +111,10 @@ _PLAIN_READINGS = ("last_log_s", "mean2_log_s", "median_log_s", "count_ended")
 
 
 def _plain_columns() -> list[int]:
-    wanted = {*ROWWISE_NAMES, *(f"{kind}_{reading}" for kind in RECENT_KINDS for reading in _PLAIN_READINGS)}
+    wanted = {
+        *ROWWISE_NAMES,
+        *(f"{kind}_{reading}" for kind in ("user", "template") for reading in _PLAIN_READINGS),
+    }
     return [index for index, name in enumerate(feature_names()) if name in wanted]
 
 

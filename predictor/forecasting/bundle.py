@@ -35,7 +35,7 @@ from predictor.forecasting.survival_forest import ForestSettings, SurvivalForest
 from predictor.forecasting.training import DurationModel
 from predictor.forecasting.trees import Trees
 
-PROTOCOL = 2
+PROTOCOL = 3
 NAME = "duration"
 MANIFEST = "manifest.json"
 _ARRAYS, _HISTORY = "arrays.npz", "history.npz"
@@ -97,7 +97,6 @@ def write_bundle(
             "edges_log_s": experts.forest.edges_log_s,
             "ended": experts.forest.ended,
             "censored": experts.forest.censored,
-            "site_log_s": experts.site_log_s,
             "levels": experts.boosting.levels,
         },
     )
@@ -204,7 +203,6 @@ def _load(directory: Path, info: BundleInfo, manifest: dict[str, Any]) -> Durati
             levels=arrays["levels"],
             fallback_log_s=float(described["fallback_log_s"]),
         ),
-        site_log_s=arrays["site_log_s"],
         trained_until_s=info.trained_until_s,
     )
     history = HistoryStore.restore(

@@ -1,4 +1,4 @@
-"""This module is the duration model: three experts, their pool, and its calibration."""
+"""This module is the duration model: four experts, their pool, and its calibration."""
 
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -22,10 +22,12 @@ from predictor.forecasting.survival_forest import ForestSettings, SurvivalForest
 FloatArray = npt.NDArray[np.float64]
 
 _MEDIAN = LEVELS.index(0.5)
-_USER, _TEMPLATE = RECENT_KINDS.index("user"), RECENT_KINDS.index("template")
-EXPERTS: tuple[str, ...] = ("survival_forest", "quantile_boosting", "recent_runs")
+_USER, _TEMPLATE, _PLACE = (RECENT_KINDS.index(kind) for kind in ("user", "template", "place"))
+EXPERTS: tuple[str, ...] = ("survival_forest", "quantile_boosting", "recent_runs", "same_place")
 # support class x expert: before any outcome, the last runs deserve trust only where there are some
-PRIOR_WEIGHTS = np.array([[0.30, 0.65, 0.05], [0.27, 0.60, 0.13], [0.24, 0.59, 0.17], [0.22, 0.57, 0.21]])
+PRIOR_WEIGHTS = np.array(
+    [[0.30, 0.65, 0.03, 0.02], [0.27, 0.60, 0.08, 0.05], [0.24, 0.59, 0.11, 0.06], [0.22, 0.57, 0.14, 0.07]]
+)
 # momentary load of a key differs between weeks more than between jobs: Graham does better without it
 _LOAD_READINGS = frozenset(
     {"count_ended", "burst", "pending", "running", "since_end_log_s", "since_submit_log_s",
@@ -63,22 +65,31 @@ class DurationSettings:
 
 @lru_cache(maxsize=8)
 def _columns(kinds: frozenset[str]) -> npt.NDArray[np.intp]:
-    """Return the columns of the request, of the habits of these key kinds, and of all relative features."""
+    """Return the columns of the request, of the habits of these key kinds, and of the relative features.
+
+    Relative features are those of all kinds, except that the place goes with its habits.
+    """
     chosen = [
         kind.name in kinds and reading not in _LOAD_READINGS for kind in KEY_KINDS for reading in READINGS
     ]
-    relative = len(feature_names()) - len(ROWWISE_NAMES) - len(chosen)
-    return np.flatnonzero([True] * len(ROWWISE_NAMES) + chosen + [True] * relative)
+    relative = [
+        "place" in kinds or not name.startswith("place_")
+        for name in feature_names()[len(ROWWISE_NAMES) + len(chosen) :]
+    ]
+    return np.flatnonzero([True] * len(ROWWISE_NAMES) + chosen + relative)
 
 
 def forest_columns() -> npt.NDArray[np.intp]:
-    """Return the feature columns of the forest: those of the boosting and habits of account and queue."""
+    """Return the feature columns of the forest: request, own habits, habits of account and queue.
+
+    Without the place in a sweep, which few jobs have: with it the forest was worse on Graham.
+    """
     return _columns(_OWN_KINDS | _SHARED_KINDS)
 
 
 def boosting_columns() -> npt.NDArray[np.intp]:
-    """Return the feature columns of the boosting: request and own habits."""
-    return _columns(_OWN_KINDS)
+    """Return the feature columns of the boosting: request, own habits and those of the place in a sweep."""
+    return _columns(_OWN_KINDS | {"place"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +97,12 @@ class Experts:
     """What training learns once; nothing in it changes while it serves.
 
     Attributes:
-        site_log_s: shape (L,), log quantiles of all training durations.
         trained_until_s: moment up to which the training data were known.
     """
 
     vocabulary: Vocabulary
     forest: SurvivalForest
     boosting: QuantileBoosting
-    site_log_s: FloatArray
     trained_until_s: float
 
     def predict(self, features: FeatureTable) -> FloatArray:
@@ -104,6 +113,7 @@ class Experts:
         recent = recent_quantiles(features.recent_log_s[:, _TEMPLATE], by_user)
         out = np.empty((len(features), len(EXPERTS), len(LEVELS)))
         out[:, 0], out[:, 1], out[:, 2] = forest, boosted, recent
+        out[:, 3] = recent_quantiles(features.recent_log_s[:, _PLACE], recent)
         return out
 
 

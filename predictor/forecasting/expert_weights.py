@@ -66,7 +66,7 @@ class WeightSettings:
     """
 
     rate: float = 0.05
-    submitter_rate: float = 0.1
+    submitter_rate: float = 0.3
     half_life_s: float = 14 * 86400.0
     submitter_half_life_s: float = 7 * 86400.0
     burst_half_life_s: float = 3600.0

@@ -52,7 +52,7 @@ class LiveForecaster:
             return []
         jobs = [self._placed(job) for job in jobs]
         requests = columns_of_requests(jobs)
-        features = self._builder.assemble(requests, self._history.read(requests))
+        features = self._builder.assemble(requests, self._history.read(requests, [_key(job) for job in jobs]))
         raw = self._online.consider(features, self._experts.predict(features))
         forecasts = self._online.forecast(raw)
         provenance = Provenance(
@@ -64,7 +64,7 @@ class LiveForecaster:
         answers = []
         columns = (
             forecasts.quantiles_s.tolist(), forecasts.mean_s().tolist(), forecasts.limit_s.tolist(),
-            features.support.tolist(),
+            features.support[:, :2].tolist(),
         )  # fmt: skip
         for row, (values, mean_s, limit_s, counts) in enumerate(zip(*columns, strict=True)):
             level, support, fallback = _support(*counts)
@@ -142,6 +142,10 @@ class LiveForecaster:
             self._remembered.move_to_end(key)
         while len(self._remembered) > MAX_REMEMBERED:
             self._remembered.popitem(last=False)
+
+
+def _key(job: JobRequest) -> JobKey | None:
+    return None if job.job_id is None else (job.cluster, job.job_id, job.attempt)
 
 
 _NAMED = tuple((name, LEVELS.index(level)) for name, level in NAMED_LEVELS.items())

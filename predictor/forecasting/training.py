@@ -23,7 +23,7 @@ from predictor.forecasting.duration import (
 from predictor.forecasting.prequential import JobOutcomes, replay
 from predictor.forecasting.quantile_boosting import QuantileBoosting
 from predictor.forecasting.sampling import burst_ids, thin_bursts
-from predictor.forecasting.survival_forest import SurvivalForest, weighted_quantiles
+from predictor.forecasting.survival_forest import SurvivalForest
 
 FloatArray = npt.NDArray[np.float64]
 Progress = Callable[[str, float], None]
@@ -213,7 +213,6 @@ def _fit_experts(
         vocabulary=vocabulary,
         forest=forest,
         boosting=boosting,
-        site_log_s=weighted_quantiles(completed, weights, np.array(LEVELS)),
         trained_until_s=cut_s,
     )
     named = {f"boosting_{index}": text for index, text in enumerate(texts)}

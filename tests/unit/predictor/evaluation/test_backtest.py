@@ -191,7 +191,8 @@ def test_training_at_a_cut_never_sees_what_ends_after_it(jobs: pd.DataFrame) -> 
     altered = train_duration(cut_off(jobs, CUT_S), cut_s=CUT_S, settings=SETTINGS)
     assert plain.texts == altered.texts
     assert export_online(plain.online) == export_online(altered.online)
-    np.testing.assert_array_equal(plain.experts.site_log_s, altered.experts.site_log_s)
+    np.testing.assert_array_equal(plain.experts.forest.ended, altered.experts.forest.ended)
+    np.testing.assert_array_equal(plain.experts.forest.censored, altered.experts.forest.censored)
 
 
 def test_a_row_that_ends_after_the_cut_is_never_handed_out_as_observed(

@@ -35,6 +35,8 @@ def a_log(rows: list[JobRow]) -> pd.DataFrame:
     frame = pd.DataFrame(
         {
             "job_id": [str(index) for index in range(len(rows))],
+            "array_job_id": ["a" if row[5] == "FAILED" else None for row in rows],
+            "array_task_index": [index % 3 if row[5] == "FAILED" else None for index, row in enumerate(rows)],
             "attempt": 0.0,
             "cluster": "c",
             "user": [row[1] for row in rows],
@@ -56,7 +58,7 @@ def a_log(rows: list[JobRow]) -> pd.DataFrame:
 
 ROWS = st.lists(
     st.tuples(
-        st.integers(0, 5000),
+        st.integers(0, 5000) | st.integers(0, 90).map(lambda second: 20 * second),  # often in a row
         st.sampled_from(["ann", "bob", "eve"]),
         st.integers(0, 2000).map(float),
         st.integers(0, 4000).map(float),
@@ -105,6 +107,9 @@ def play_online(frame: pd.DataFrame) -> HistoryFeatures:
                         requested_cpus=4.0,
                         requested_nodes=1.0,
                         walltime_s=None if np.isnan(walltime_s) else walltime_s,
+                        array_task_index=None
+                        if pd.isna(job["array_task_index"])
+                        else int(job["array_task_index"]),
                     )
                 ]
             )
@@ -183,6 +188,61 @@ def test_history_by_submission_order_would_be_caught() -> None:
     leaks = previous_end >= request_columns(log).submitted_s
     assert leaks.sum() > 50
     assert np.isclose(last[leaks], cheat.to_numpy()[leaks]).mean() < 0.2
+
+
+def a_sweep(at_s: int, durations_s: list[float]) -> list[JobRow]:
+    """Return a run of alike jobs, ten seconds apart."""
+    return [
+        (at_s + 10 * place, "ann", 0.0, duration_s, 3600.0, "COMPLETED", 0.0)
+        for place, duration_s in enumerate(durations_s)
+    ]
+
+
+def test_a_job_of_a_sweep_sees_the_job_at_its_place_in_the_sweeps_before() -> None:
+    durations_s = [100.0, 2000.0, 30.0, 700.0]
+    frame = a_log(a_sweep(0, durations_s) + a_sweep(20_000, durations_s))
+    features = HistoryStore().sweep_log(frame)
+    seen = [np.exp(reading(features, row, "place_last_log_s")) for row in range(8)]
+    assert np.isnan(seen[:5]).all()  # the first of a row is no sweep yet
+    np.testing.assert_allclose(seen[5:], durations_s[1:], rtol=1e-6)
+
+
+def test_a_pause_begins_a_new_sweep_and_other_requests_do_not() -> None:
+    first = a_sweep(0, [100.0, 200.0, 300.0])
+    other = [(15, "ann", 0.0, 50.0, 7200.0, "COMPLETED", 0.0)]  # in between, with another limit
+    again = [*a_sweep(20_000, [1.0]), *a_sweep(20_061, [1.0, 1.0])]
+    features = HistoryStore().sweep_log(a_log([*first, *other, *again]))
+    seen = [np.exp(reading(features, row, "place_last_log_s")) for row in range(4, 7)]
+    assert np.isnan(seen[:2]).all()
+    assert seen[2] == pytest.approx(200.0)
+
+
+def test_a_task_of_an_array_stands_where_its_index_says() -> None:
+    frame = a_log(a_sweep(0, [100.0, 2000.0, 30.0]) + a_sweep(20_000, [30.0, 100.0, 2000.0]))
+    frame["array_job_id"] = ["1"] * 3 + ["2"] * 3
+    frame["array_task_index"] = [0.0, 1.0, 2.0, 2.0, 0.0, 1.0]
+    features = HistoryStore().sweep_log(conform(frame))
+    seen = [np.exp(reading(features, row, "place_last_log_s")) for row in range(3, 6)]
+    np.testing.assert_allclose(seen, [30.0, 100.0, 2000.0], rtol=1e-6)
+
+
+def test_a_job_asked_for_after_its_submission_keeps_its_place() -> None:
+    store = HistoryStore()
+    store.sweep_log(a_log(a_sweep(0, [100.0, 2000.0, 30.0, 700.0])))
+    jobs = [
+        JobRequest(
+            submitted_s=20_000.0 + 10.0 * place, cluster="c", user="ann", queue="q", job_name="train_ann_1",
+            requested_gpus=0.0, requested_cpus=4.0, requested_nodes=1.0, walltime_s=3600.0,
+        )
+        for place in range(3)
+    ]  # fmt: skip
+    keys = [("c", f"new{place}", 0) for place in range(3)]
+    before = []
+    for key, job in zip(keys, jobs, strict=True):
+        before.append(reading(store.read(columns_of_requests([job])), 0, "place_last_log_s"))
+        store.submit(key, columns_of_requests([job]))
+    after = store.read(columns_of_requests(jobs), keys)
+    assert [reading(after, row, "place_last_log_s") for row in range(3)] == pytest.approx(before, nan_ok=True)
 
 
 def test_a_job_of_zero_length_does_not_see_itself() -> None:
@@ -288,7 +348,7 @@ def test_a_request_of_zeros_or_of_nothing_has_no_logarithms() -> None:
     assert (row[1]["weekday_utc"], row[1]["queue_code"]) == (3.0, 1.0)  # a Thursday
     assert row[1]["log_memory_per_cpu_mib"] == np.float32(np.log(2.0))
     assert table.limit_s.tolist() == [np.inf, 7200.0]
-    assert table.support.tolist() == [[0, 0], [0, 0]]
+    assert table.support.tolist() == [[0, 0, 0], [0, 0, 0]]
 
 
 def test_no_jobs_have_no_features() -> None:

@@ -16,7 +16,7 @@ from predictor.forecasting.calibration import (
     Groups,
     groups_of,
 )
-from predictor.forecasting.duration import DurationSettings, OnlineState
+from predictor.forecasting.duration import EXPERTS, DurationSettings, OnlineState
 from predictor.forecasting.online_state import export_online, restore_online
 
 FloatArray = npt.NDArray[np.float64]
@@ -161,7 +161,10 @@ def test_the_online_state_survives_json() -> None:
     state = OnlineState.new(DurationSettings())
     learn(state.calibration, np.linspace(0.1, 0.9, 50))
     state.weights.learn(
-        np.ones((3, 3)), np.array([0, 5, 50]), np.array(["a", None, "b"], dtype=object), np.arange(3.0)
+        np.ones((3, len(EXPERTS))),
+        np.array([0, 5, 50]),
+        np.array(["a", None, "b"], dtype=object),
+        np.arange(3.0),
     )
     again = restore_online(json.loads(json.dumps(export_online(state))), DurationSettings())
     assert export_online(again) == export_online(state)
