@@ -1,12 +1,14 @@
 """This module is the command ``predictor simulate``: recorded jobs under other policies, by the same code."""
 
 import json
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from matplotlib.figure import Figure
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -19,7 +21,7 @@ from pipelines.simulation_forecasts import forecasts_of, read_forecasts
 from pipelines.simulation_mix import mixed
 from pipelines.simulation_plots import simulation_figures
 from predictor.data.table import fingerprint, read_table
-from predictor.errors import ArgumentError
+from predictor.errors import ArgumentError, FormatError
 from predictor.simulation.arrivals import Arrivals
 from predictor.simulation.engine import simulate as play
 from predictor.simulation.failures import Outage, draw_outages
@@ -28,6 +30,7 @@ from predictor.simulation.policies import Contender, arrivals_for, contenders
 from predictor.simulation.report import PolicyScores, score, simulation_document
 from predictor.simulation.result import SimulationResult
 from predictor.simulation.trace import FloatArray, Trace, build_trace
+from predictor.simulation.what_if import play_on
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -40,6 +43,8 @@ Examples:
 
   predictor simulate jobs.parquet --cluster gpus --load 0.9 --policy easy,ours
 
+  predictor simulate --snapshot queue.json --policy easy,ours
+
   predictor simulate jobs.parquet --cluster site.toml --policy easy,ours:reserve.heads=5
 
 --cluster takes a file, an example (predictor cluster examples), a number of units such as cpus=512 or
@@ -51,10 +56,10 @@ _WHOLE = 1.0
 @app.command(epilog=EXAMPLES)
 def simulate(
     table: Annotated[
-        Path, typer.Argument(help="Canonical job table (Parquet), as 'predictor ingest' makes it.")
-    ],
+        Path | None, typer.Argument(help="Canonical job table (Parquet), as 'predictor ingest' makes it.")
+    ] = None,
     *,
-    cluster: Annotated[str, typer.Option(help="Cluster file, example, cpus=N, gpus=N, cpus or gpus.")],
+    cluster: Annotated[str, typer.Option(help="Cluster file, example, cpus=N, gpus=N, cpus or gpus.")] = "",
     policy: Annotated[
         str, typer.Option(help="Policies by commas, or all; NAME:SETTING=VALUE changes a setting.")
     ] = "easy,ours",
@@ -84,6 +89,9 @@ def simulate(
     mtbf: Annotated[float | None, typer.Option(help="Hours between two failures of a node.")] = None,
     repair: Annotated[float, typer.Option(help="Hours until a failed node is back.")] = 4.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all randomness.")] = 0,
+    snapshot: Annotated[
+        Path | None, typer.Option(help="Play on from this snapshot of a live queue instead of a table.")
+    ] = None,
     track: Annotated[bool, typer.Option("--track", help="Keep scores and plots in MLflow.")] = False,
     config: Annotated[Path | None, typer.Option(help="Settings (TOML), for the MLflow store.")] = None,
 ) -> None:
@@ -93,7 +101,11 @@ def simulate(
     refitted as the log grows, and kept for the next run.
     """
     chosen = contenders(policy)
-    _check_outputs(json_out, emergencies)
+    _check_options(table, cluster, snapshot, json_out, emergencies)
+    if snapshot is not None:
+        _what_if(snapshot, chosen, json_out, plot)
+        return
+    assert table is not None  # noqa: S101  (else there is a fault; for the type checker)
     frame = read_table(table)
     span = {} if since is None else {"from_s": parse_day(since)}
     span |= {} if until is None else {"to_s": parse_day(until)}
@@ -136,16 +148,13 @@ def simulate(
             "offered_load": trace.offered_load(place.total),
         }
     }  # fmt: skip
-    show(results, trace, place, Console())
-    if json_out is not None:
-        json_out.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-        typer.echo(f"wrote {json_out}", err=True)
+    title = (
+        f"{len(trace):,} jobs on {place.total:,} {place.units}, load {trace.offered_load(place.total):.2f}"
+    )
+    show(results, title, Console())
+    _write(json_out, document)
     figures = simulation_figures(results) if plot is not None or track else {}
-    if plot is not None:
-        plot.mkdir(parents=True, exist_ok=True)
-        for name, figure in figures.items():
-            figure.savefig(plot / name, dpi=110)
-        typer.echo(f"wrote {len(figures)} plots to {plot}", err=True)
+    _draw(plot, figures)
     if track:
         from pipelines.tracking import MlflowTracker  # noqa: PLC0415 - mlflow takes seconds to import
 
@@ -197,14 +206,54 @@ def _outages(
     )
 
 
-def _check_outputs(json_out: Path | None, emergencies: float) -> None:
+def _what_if(path: Path, chosen: Sequence[Contender], json_out: Path | None, plot: Path | None) -> None:
+    """Play the jobs of a snapshot on under each policy; durations are medians of their forecasts."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FormatError(f"cannot read the snapshot '{path}': {error}") from error
+    results = [replace(play_on(document, each.policy), name=each.name) for each in chosen]
+    units = sum(each["total"] for each in document["pools"])
+    show(results, f"{len(results[0].trace):,} jobs of the snapshot, on {units:,} units", Console())
+    starts = {
+        result.name: {
+            job_id: None if math.isnan(start_s) else start_s
+            for job_id, start_s in zip(result.trace.job_ids, result.start_s.tolist(), strict=True)
+        }
+        for result in results
+    }
+    _write(json_out, simulation_document(results) | {"starts": starts})
+    _draw(plot, simulation_figures(results) if plot is not None else {})
+
+
+def _check_options(
+    table: Path | None, cluster: str, snapshot: Path | None, json_out: Path | None, emergencies: float
+) -> None:
     faults = []
+    if (table is None) == (snapshot is None):
+        faults.append("give either a job table to play or --snapshot of a live queue")
+    if table is not None and not cluster:
+        faults.append("--cluster is missing: a file, an example, cpus=N or gpus=N")
     if json_out is not None and (json_out.is_dir() or not json_out.absolute().parent.is_dir()):
         faults.append(f"--json {json_out}: it must name a file in an existing folder")
     if not 0 <= emergencies < 1:
         faults.append(f"--emergencies {emergencies}: give a share from 0 up to below 1, such as 0.05")
     if faults:
         raise ArgumentError("options cannot be used", faults=faults)
+
+
+def _write(path: Path | None, document: Mapping[str, Any]) -> None:
+    if path is not None:
+        path.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        typer.echo(f"wrote {path}", err=True)
+
+
+def _draw(folder: Path | None, figures: Mapping[str, Figure]) -> None:
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, figure in figures.items():
+            figure.savefig(folder / name, dpi=110)
+        typer.echo(f"wrote {len(figures)} plots to {folder}", err=True)
 
 
 def _progress() -> Progress:
@@ -214,13 +263,9 @@ def _progress() -> Progress:
     )  # fmt: skip
 
 
-def show(
-    results: Sequence[SimulationResult], trace: Trace, place: SimulatedCluster, console: Console
-) -> None:
+def show(results: Sequence[SimulationResult], title: str, console: Console) -> None:
     """Print one line for each policy."""
-    title = (
-        f"{len(trace):,} jobs on {place.total:,} {place.units}, load {trace.offered_load(place.total):.2f}"
-    )
+    trace = results[0].trace
     table = Table(title=title, box=SIMPLE_HEAD, padding=0, show_edge=False, title_justify="left")
     table.add_column("policy", no_wrap=True)
     for head in ("wait s", "p95", "p99", "max", "bsld", "util", "evicted", "lost h", "kept", "jobs/s"):

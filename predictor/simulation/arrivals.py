@@ -26,6 +26,7 @@ class Arrivals:
         recent: estimate by the mean of the last two jobs of the user that have ended (Tsafrir, Etsion,
             Feitelson, Backfilling using system-generated predictions, 2007).
         classes: names of classes that the policy knows; others are told as "".
+        first: index of the first job to come; those before it are there already.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Arrivals:
         quantiles_s: FloatArray | None = None,
         recent: bool = False,
         classes: frozenset[str] = frozenset(),
+        first: int = 0,
     ) -> None:
         n = len(trace)
         self._trace = trace
@@ -53,7 +55,8 @@ class Arrivals:
         self._interval_s = trace.checkpoint_interval_s.tolist()
         self._restart_s = trace.restart_cost_s.tolist()
         self._recent: dict[str, list[float]] | None = defaultdict(list) if recent else None
-        self._next = 0
+        self._job_of = {job_id: job for job, job_id in enumerate(trace.job_ids)}
+        self._next = first
 
     @property
     def next_s(self) -> float:
@@ -81,7 +84,7 @@ class Arrivals:
                 estimate_s = max(1.0, min(self._limit_s[job], sum(past) // 2))
         return JobSubmitted(
             now_s=now_s,
-            job_id=str(job),
+            job_id=trace.job_ids[job],
             width=self._width[job],
             limit_s=self._limit_s[job],
             quantiles_s=quantiles,
@@ -101,7 +104,7 @@ class Arrivals:
         assert self._recent is not None  # noqa: S101 - for the type checker
         for event in events:
             if type(event) is JobFinished:
-                job = int(event.job_id)
+                job = self._job_of[event.job_id]
                 past = self._recent[self._trace.user[job]]
                 past.append(self._work_s[job])
                 del past[:-2]

@@ -43,6 +43,7 @@ class Player:
     ) -> None:
         n = len(trace)
         self.coordinator, self.trace, self.arrivals, self.outages = coordinator, trace, arrivals, outages
+        self.job_of = {job_id: job for job, job_id in enumerate(trace.job_ids)}
         self.work_s, self.width = trace.work_s.tolist(), trace.width.tolist()
         self.pools = {pool.name: k for k, pool in enumerate(coordinator.pools)}
         self.start_s = [math.nan] * n
@@ -77,16 +78,64 @@ class Player:
                 if kind == _FINISH:
                     if self.current[k] == attempt:
                         self._finish(k, now_s, COMPLETED)
-                        events.append(JobFinished(now_s=now_s, job_id=str(k)))
+                        events.append(JobFinished(now_s=now_s, job_id=self.trace.job_ids[k]))
                 else:
                     events += self._outage(self.outages[k], now_s, down=kind == _DOWN)
             arrivals.take(now_s, events)
             decisions = coordinator.apply_all(events or (Tick(now_s=now_s),))
-            for decision in decisions:
-                self._obey(decision, now_s)
+            self.obey_all(decisions, now_s)
             if progress is not None and told - self.left >= _TOLD_EVERY:
                 told = self.left
                 progress(1.0 - self.left / len(self.trace))
+
+    def obey_all(self, decisions: Sequence[Decision], now_s: float) -> None:
+        """Do what the Coordinator has decided."""
+        for decision in decisions:
+            self._obey(decision, now_s)
+
+    def has_been_running(self, job: int, start_s: float, end_s: float, pool: int) -> None:
+        """Take a job in that the Coordinator had started before the simulation, until it ends."""
+        self.start_s[job] = start_s
+        self._hold(job, start_s, end_s, pool, ())
+
+    def result(self, name: str, elapsed_s: float) -> SimulationResult:
+        """Return what has happened."""
+        attempts = np.array(self.attempts, dtype=np.float64).reshape(-1, 4)
+        promised = sorted(self.promises)
+        given = np.array([self.promises[job] for job in promised], dtype=np.float64).reshape(-1, 3)
+        return SimulationResult(
+            name=name,
+            trace=self.trace,
+            units=sum(pool.total for pool in self.coordinator.pools),
+            start_s=np.array(self.start_s),
+            end_s=np.array(self.end_s),
+            outcome=np.array(self.outcome, dtype=np.int8),
+            evictions=np.array(self.evictions, dtype=np.int64),
+            failures=np.array(self.failures, dtype=np.int64),
+            attempts=Attempts(
+                job=attempts[:, 0].astype(np.int64),
+                start_s=attempts[:, 1],
+                end_s=attempts[:, 2],
+                pool=attempts[:, 3].astype(np.int64),
+                nodes=tuple(self.nodes),
+            ),
+            promises=Promises(
+                job=np.array(promised, dtype=np.int64),
+                made_s=given[:, 0],
+                start_s=given[:, 1],
+                latest_s=given[:, 2],
+            ),
+            elapsed_s=elapsed_s,
+        )
+
+    def _hold(
+        self, job: int, start_s: float, end_s: float, pool: int, nodes: tuple[tuple[int, int], ...]
+    ) -> None:
+        """Begin an attempt, and foresee its end."""
+        self.current[job] = len(self.attempts)
+        self.attempts.append((job, start_s, end_s, pool))
+        self.nodes.append(nodes)
+        heapq.heappush(self.heap, (end_s, _FINISH, job, self.current[job]))
 
     def _obey(self, decision: Decision, now_s: float) -> None:
         kind = type(decision)
@@ -94,31 +143,29 @@ class Player:
             self._start(decision, now_s)  # type: ignore[arg-type]
         elif kind is Promised:
             assert isinstance(decision, Promised)  # noqa: S101 - for the type checker
-            self.promises.setdefault(int(decision.job_id), (now_s, decision.start_s, decision.latest_s))
+            promise = (now_s, decision.start_s, decision.latest_s)
+            self.promises.setdefault(self.job_of[decision.job_id], promise)
         elif kind is Preempted:
             self._evict(decision, now_s)  # type: ignore[arg-type]
         elif kind is Refused:
             assert isinstance(decision, Refused)  # noqa: S101 - for the type checker
-            job = int(decision.job_id)
+            job = self.job_of[decision.job_id]
             if self.current[job] >= 0 or self.outcome[job]:
                 raise PredictorError(f"the coordinator refused an event of job {job}: {decision.reasons}")
             self.outcome[job] = REFUSED
             self.left -= 1
 
     def _start(self, decision: Started, now_s: float) -> None:
-        job = int(decision.job_id)
+        job = self.job_of[decision.job_id]
         if math.isnan(self.start_s[job]):
             self.start_s[job] = now_s
         restart_s = float(self.trace.restart_cost_s[job]) if self.evictions[job] else 0.0
         self.resumed_s[job] = decision.resume_s
         end_s = now_s + restart_s + self.work_s[job] - decision.resume_s
-        self.current[job] = len(self.attempts)
-        self.attempts.append((job, now_s, end_s, self.pools[decision.pool]))
-        self.nodes.append(decision.nodes)
-        heapq.heappush(self.heap, (end_s, _FINISH, job, self.current[job]))
+        self._hold(job, now_s, end_s, self.pools[decision.pool], decision.nodes)
 
     def _evict(self, decision: Preempted, now_s: float) -> None:
-        job = int(decision.job_id)
+        job = self.job_of[decision.job_id]
         self.evictions[job] += 1
         at = self.current[job]
         end_s = self.attempts[at][2]
@@ -154,7 +201,7 @@ class Player:
                 saved_s = self._saved_s(job, now_s)
                 self._stop(job, now_s)
                 self.failures[job] += 1
-                events.append(JobRequeued(now_s=now_s, job_id=str(job), saved_s=saved_s))
+                events.append(JobRequeued(now_s=now_s, job_id=self.trace.job_ids[job], saved_s=saved_s))
         if pool.node_units:
             units = 0 if down else pool.node_units[outage.node]
             events.append(NodesChanged(now_s=now_s, pool=pool.name, node_units={outage.node: units}))
@@ -207,31 +254,4 @@ def simulate(
     player = Player(Coordinator(policy, pools), trace, arrivals, outages)
     began_s = time.process_time()
     player.play(progress)
-    elapsed_s = time.process_time() - began_s
-    attempts = np.array(player.attempts, dtype=np.float64).reshape(-1, 4)
-    promised = sorted(player.promises)
-    given = np.array([player.promises[job] for job in promised], dtype=np.float64).reshape(-1, 3)
-    return SimulationResult(
-        name=policy.name,
-        trace=trace,
-        units=sum(pool.total for pool in pools),
-        start_s=np.array(player.start_s),
-        end_s=np.array(player.end_s),
-        outcome=np.array(player.outcome, dtype=np.int8),
-        evictions=np.array(player.evictions, dtype=np.int64),
-        failures=np.array(player.failures, dtype=np.int64),
-        attempts=Attempts(
-            job=attempts[:, 0].astype(np.int64),
-            start_s=attempts[:, 1],
-            end_s=attempts[:, 2],
-            pool=attempts[:, 3].astype(np.int64),
-            nodes=tuple(player.nodes),
-        ),
-        promises=Promises(
-            job=np.array(promised, dtype=np.int64),
-            made_s=given[:, 0],
-            start_s=given[:, 1],
-            latest_s=given[:, 2],
-        ),
-        elapsed_s=elapsed_s,
-    )
+    return player.result(policy.name, time.process_time() - began_s)

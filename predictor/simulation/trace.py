@@ -25,7 +25,7 @@ class Trace:
     """n jobs in the order of their submission.
 
     Attributes:
-        rows: shape (n,), row of each job in the table it came from.
+        job_ids: n different texts. rows: shape (n,), row of each job in the table it came from.
         submitted_s: shape (n,), UTC epoch seconds.
         work_s: shape (n,), how long each job runs when nothing interrupts it, its limit included.
         limit_s: shape (n,), ``inf`` = none.
@@ -37,6 +37,7 @@ class Trace:
         left_out: how many rows of the table are not played, by reason.
     """
 
+    job_ids: tuple[str, ...]
     rows: IntArray
     submitted_s: FloatArray
     work_s: FloatArray
@@ -156,6 +157,7 @@ def build_trace(
     preemptible = chosen["preemptible"].astype("Float64").fillna(-1.0).to_numpy(dtype=np.float64)
     kinds = _texts(chosen["checkpoint_kind"])
     return Trace(
+        job_ids=tuple(map(str, rows.tolist())),  # ids of the table may be used again
         rows=rows.astype(np.int64),
         submitted_s=submitted_s[rows],
         work_s=work_s,

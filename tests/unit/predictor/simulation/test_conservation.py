@@ -29,6 +29,7 @@ def traces(draw: st.DrawFn) -> Trace:
     kinds = draw(st.lists(st.sampled_from(("none", "application", "system")), min_size=n, max_size=n))
     classes = draw(st.lists(st.sampled_from(("emergency", "experiment", "")), min_size=n, max_size=n))
     return Trace(
+        job_ids=tuple(map(str, range(n))),
         rows=np.arange(n),
         submitted_s=np.cumsum(gaps).astype(float),
         work_s=work_s,
