@@ -99,7 +99,7 @@ def _hot_endpoints(services: Services) -> tuple[PredictionsEndpoint, OutcomesEnd
     return (
         PredictionsEndpoint(
             slot=services.slot, accuracy=services.accuracy, settings=services.settings, clock=services.clock,
-            telemetry=services.telemetry, logger=services.logger,
+            telemetry=services.telemetry, logger=services.logger, resources=services.resources,
         ),
         OutcomesEndpoint(ledger=services.ledger, settings=services.settings),
     )  # fmt: skip

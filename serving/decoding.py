@@ -71,11 +71,28 @@ def find_faults(value: object, struct: type[Struct]) -> list[Fault]:
         try:
             converted = msgspec.convert(value[name], type=field.type, str_keys=True)
         except msgspec.ValidationError as error:
-            faults.append(_fault_of(error, name, value[name]))
+            faults += _item_faults(field.type, name, value[name]) or [_fault_of(error, name, value[name])]
             continue
         if name.endswith("_at") and converted is not None:
             faults += moment_faults(name, converted)
     return faults
+
+
+def _item_faults(kind: object, name: str, value: object) -> list[Fault]:
+    """Return the faults of all structs of a list; none where it is no such list, or its length is wrong."""
+    found = msgspec.inspect.type_info(kind)
+    options = found.types if isinstance(found, msgspec.inspect.UnionType) else (found,)
+    lists = [one for one in options if isinstance(one, msgspec.inspect.ListType)]
+    if not lists or not isinstance(value, list):
+        return []
+    item, longest = lists[0].item_type, lists[0].max_length
+    if not isinstance(item, msgspec.inspect.StructType) or (longest is not None and len(value) > longest):
+        return []
+    return [
+        fault.below(f"/{name}/{place}")
+        for place, one in enumerate(value)
+        for fault in find_faults(one, item.cls)
+    ]
 
 
 def moment_faults(name: str, moment: datetime | float) -> list[Fault]:

@@ -16,7 +16,9 @@ from serving.outcome_rows import FINISHED, SUBMITTED, JobKey, OutcomeRow, row_of
 from serving.ports import Clock
 from serving.problems import Fault, Problem, invalid_request, problem
 from serving.schemas import OutcomeEvent, Receipt
+from serving.served_memory import ServedMemory
 from serving.served_model import ServedModel
+from serving.served_topology import ServedTopology
 from serving.telemetry import Telemetry
 from serving.turns import give_way
 
@@ -74,6 +76,7 @@ class Ledger:
     def __init__(
         self, *, log: OutcomeLog, jobs: OpenJobs, slot: ModelSlot[ServedModel], accuracy: Accuracy,
         writing: asyncio.Lock, clock: Clock, telemetry: Telemetry, logger: FilteringBoundLogger,
+        followers: Sequence[ModelSlot[ServedMemory] | ModelSlot[ServedTopology]] = (),
     ) -> None:  # fmt: skip
         self._log = log
         self._jobs = jobs
@@ -83,6 +86,7 @@ class Ledger:
         self._clock = clock
         self._telemetry = telemetry
         self._logger = logger
+        self._followers = tuple(followers)
         self.fault = ""  # why the last writing failed, empty = it did not
 
     def restore(self, memory_days: int) -> LogAccount:
@@ -158,6 +162,8 @@ class Ledger:
             forecast = self._slot.record(row)
             if forecast is not None:
                 self._accuracy.remember(row.request(), forecast)
+            for follower in self._followers:
+                follower.record(row)
         except Exception as error:  # the row is on disk and stays; the caller must not send it again
             self._logger.error("the model could not take up an event", event_kind=row.event, exc_info=error)
 

@@ -88,12 +88,14 @@ class SlotOptions:
         alias_file: a change of this file means that an alias may have moved.
         fallback: directory of the bundle of last resort, None = there is none.
         retry_s: seconds before a bundle that failed is tried again without a change of the alias file.
+        optional: that nothing was ever published is no failure.
     """
 
     aliases: tuple[str, ...]
     alias_file: Path
     fallback: Path | None
     retry_s: float
+    optional: bool = False
 
 
 class ModelSlot(Generic[S]):
@@ -152,7 +154,7 @@ class ModelSlot(Generic[S]):
         """Put the best usable model in place: the champion, else the previous one, else the fallback."""
         await self._follow_alias()
         for alias in self._options.aliases[1:]:
-            if self.state.model is None:
+            if self.state.model is None and not (self._options.optional and self._seen is None):
                 reason = self.state.reason
                 if not await self._try_alias(alias):
                     self.state = replace(self.state, reason=reason)
@@ -187,6 +189,9 @@ class ModelSlot(Generic[S]):
         self._seen = self._signature()
         self._tried_s = self._clock()
         before = self.state
+        if self._options.optional and self._seen is None and before.model is None:
+            self.state = replace(before, reason="no bundle is published")
+            return
         if await self._try_alias(self._options.aliases[0]):
             if before.origin is not Origin.CHAMPION or before.model is not self.state.model:
                 self._enter(replace(self.state, origin=Origin.CHAMPION, reason=""))
@@ -273,7 +278,9 @@ class ModelSlot(Generic[S]):
         self._telemetry.count_load(code)
         reason = f"{what}: [{code}] {text}"
         if reason != self.state.reason:  # a retry that meets the same fault says nothing new
-            self._logger.warning("bundle cannot be used", wanted=what, code=code, reason=text)
+            self._logger.warning(
+                "bundle cannot be used", target=self.target, wanted=what, code=code, reason=text
+            )
         self.state = replace(self.state, reason=reason)
 
     def _signature(self) -> tuple[int, int, int] | None:

@@ -24,6 +24,10 @@ _REQUEST_NUMBERS = (
     "requested_gpus", "requested_nodes", "requested_cpus", "requested_memory_mib", "walltime_s",
     "array_task_index",
 )  # fmt: skip
+WORKLOAD = (
+    "framework", "task", "model_family", "parameter_count", "precision", "optimizer", "batch_size",
+    "sequence_length", "image_size", "parallelism", "gradient_checkpointing", "lora_rank",
+)  # fmt: skip
 _OUTCOME_FIELDS = (
     "elapsed_s", "exit_code", "peak_vram_mib", "peak_host_memory_mib", "gpu_utilisation_ratio", "node_list",
     "allocated_nodes", "allocated_cpus", "allocated_gpus",
@@ -58,6 +62,19 @@ class OutcomeRow(Struct, kw_only=True, frozen=True, omit_defaults=True):
     array_job_id: str | None = None
     array_task_index: float | None = None
     dependency: str | None = None
+    submit_line: str | None = None
+    framework: str | None = None
+    task: str | None = None
+    model_family: str | None = None
+    parameter_count: float | None = None
+    precision: str | None = None
+    optimizer: str | None = None
+    batch_size: float | None = None
+    sequence_length: float | None = None
+    image_size: float | None = None
+    parallelism: str | None = None
+    gradient_checkpointing: bool | None = None
+    lora_rank: float | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
     elapsed_s: float | None = None
@@ -94,6 +111,11 @@ class OutcomeRow(Struct, kw_only=True, frozen=True, omit_defaults=True):
             array_task_index=self.array_task_index, dependency=self.dependency,
         )  # fmt: skip
 
+    def workload(self) -> dict[str, object]:
+        """Return the columns of the job table that say what the job computes, as far as they are known."""
+        found = {name: getattr(self, name) for name in ("submit_line", *WORKLOAD)}
+        return {name: value for name, value in found.items() if value is not None}
+
     def outcome(self) -> Outcome:
         """Return how the attempt ended; for ``finished`` rows only."""
         return Outcome(
@@ -109,8 +131,9 @@ class OutcomeRow(Struct, kw_only=True, frozen=True, omit_defaults=True):
 def row_of(event: OutcomeEvent, known: OutcomeRow | None, *, now_s: float, payload: str) -> OutcomeRow:
     """Return the row of a faultless event; what it leaves out comes from the job's earlier row."""
     values: dict[str, Any] = {}  # fields of the row, of several types
-    for name in (*_REQUEST_TEXTS, *_REQUEST_NUMBERS, *_OUTCOME_FIELDS):
+    for name in (*_REQUEST_TEXTS, *_REQUEST_NUMBERS, *WORKLOAD, *_OUTCOME_FIELDS):
         values[name] = getattr(event, name)
+    values["submit_line"] = event.command
     values["array_job_id"] = as_text(event.array_job_id)
     for name in ("submitted_at", "started_at", "ended_at"):
         moment = getattr(event, name)

@@ -9,7 +9,10 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from serving.resource_schemas import Candidates, MemoryAnswer, PlacementAnswer, TopologyAnswer
+
 LONGEST_NAME = 65536  # characters, as the job table allows; longer fields are damage, not names
+_NOTHING = (None,) * 13  # of a workload
 LARGEST_NUMBER = 1e15  # beyond any machine or any walltime; larger values are damage
 
 Text = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
@@ -40,17 +43,51 @@ class RequestFields(Struct, kw_only=True, forbid_unknown_fields=True):
     array_task_index: Number | None = None
     dependency: Text | None = None
     submitted_at: Moment | None = None
+    framework: Text | None = None
+    task: Text | None = None
+    model_family: Text | None = None
+    parameter_count: Number | None = None
+    precision: Text | None = None
+    optimizer: Text | None = None
+    batch_size: Number | None = None
+    sequence_length: Number | None = None
+    image_size: Number | None = None
+    parallelism: Text | None = None
+    gradient_checkpointing: bool | None = None
+    lora_rank: Number | None = None
+    command: Text | None = None
+
+    @property
+    def has_workload(self) -> bool:
+        """Whether it says anything of what the job computes."""
+        said = (
+            self.framework, self.task, self.model_family, self.parameter_count, self.precision,
+            self.optimizer, self.batch_size, self.sequence_length, self.image_size, self.parallelism,
+            self.gradient_checkpointing, self.lora_rank, self.command,
+        )  # fmt: skip
+        return said != _NOTHING
 
 
 class Job(RequestFields, kw_only=True, forbid_unknown_fields=True):
     """A job to forecast.
 
     ``submitted_at`` is RFC 3339 or epoch seconds (default: now). With ``elapsed_s`` the answer says what
-    remains of a running job; with ``ages_s`` how likely the job runs longer than each age.
+    remains of a running job; with ``ages_s`` how likely the job runs longer than each age. With
+    ``memory_risk``, ``command`` (the text of the submit line or script) or any column from ``framework`` to
+    ``lora_rank`` it has the peak memory per GPU, with ``candidates`` their ranking. ``batch_size`` is that
+    over all GPUs.
     """
 
     elapsed_s: Number | None = None
     ages_s: Annotated[list[Number], Meta(max_length=200)] | None = None
+    memory_risk: Annotated[float, Meta(gt=0, lt=1)] | None = None
+    candidates: Candidates | None = None
+
+    @property
+    def wants_memory(self) -> bool:
+        """Whether the answer tells the peak memory per GPU."""
+        asked = self.memory_risk is not None or self.has_workload
+        return asked and (self.requested_gpus is None or self.requested_gpus > 0)
 
 
 class JobBatch(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -109,6 +146,9 @@ class Prediction(Struct, kw_only=True):
     model: ModelIdentity
     remaining: Remaining | UnsetType = UNSET
     survival: list[SurvivalPoint] | UnsetType = UNSET
+    vram: MemoryAnswer | UnsetType = UNSET
+    placements: list[PlacementAnswer] | UnsetType = UNSET
+    topology: TopologyAnswer | UnsetType = UNSET
 
 
 class FaultView(Struct, kw_only=True, frozen=True):

@@ -12,21 +12,27 @@ from pathlib import Path
 from sqlalchemy import Engine
 from structlog.typing import FilteringBoundLogger
 
+from predictor.data.clusters.example_files import load_cluster
 from predictor.forecasting.bundle import read_bundle
 from predictor.forecasting.live import LiveForecaster
 from predictor.forecasting.store import FileModelStore
 from serving.accuracy import Accuracy
 from serving.ledger import Ledger, OpenJobs
 from serving.logs import build_logger
+from serving.memory_answers import MemoryAnswers
 from serving.model_slot import ModelSlot, SlotOptions
 from serving.outcome_log import LogAccount, OutcomeLog
+from serving.placement_answers import PlacementAnswers
 from serving.ports import BundleLoader, BundleStore, Clock, Forecaster
 from serving.queue.service import QueueService, build_queue
+from serving.resources import Resources
 from serving.security.guard import Security
 from serving.security.keys import KeyRing
 from serving.security.limits import RateLimiter
 from serving.security.tickets import Tickets
+from serving.served_memory import ServedMemory, load_memory
 from serving.served_model import ServedModel
+from serving.served_topology import ServedTopology, load_topology
 from serving.settings import Settings
 from serving.store.database import open_database
 from serving.store.errors import StoreError
@@ -41,6 +47,9 @@ class Services:
     settings: Settings
     store: BundleStore
     slot: ModelSlot[ServedModel]
+    vram: ModelSlot[ServedMemory]
+    topology: ModelSlot[ServedTopology]
+    resources: Resources
     ledger: Ledger
     log: OutcomeLog
     accuracy: Accuracy
@@ -57,8 +66,10 @@ class Services:
         """Read the log, put a model in place, and follow the alias file until the service stops."""
         try:
             self.log_account = await asyncio.to_thread(self.ledger.restore, self.settings.memory_days)
-            await self.slot.start()
-            tasks = [asyncio.create_task(self.slot.run(self.settings.poll_s))]
+            tasks = []
+            for slot in (self.slot, self.vram, self.topology):
+                await slot.start()
+                tasks.append(asyncio.create_task(slot.run(self.settings.poll_s)))
             if self.security.ring is not None:
                 await asyncio.to_thread(self.security.ring.refresh)
                 tasks.append(asyncio.create_task(self._refresh_keys(self.security.ring)))
@@ -120,9 +131,21 @@ def build_services(
         options=options, log=log, writing=writing, open_jobs=jobs.rows, clock=clock,
         telemetry=telemetry, logger=logger,
     )  # fmt: skip
+    vram = ModelSlot(
+        target="vram", store=FileModelStore(settings.models_vram), load=load_memory,
+        options=_optional(settings, settings.models_vram), log=log, writing=writing, open_jobs=jobs.rows,
+        clock=clock, telemetry=telemetry, logger=logger,
+    )  # fmt: skip
+    topology = ModelSlot(
+        target="topology", store=FileModelStore(settings.models_topology), load=load_topology,
+        options=_optional(settings, settings.models_topology), log=log, writing=writing, open_jobs=jobs.rows,
+        clock=clock, telemetry=telemetry, logger=logger,
+    )  # fmt: skip
+    profile = None if settings.cluster is None else load_cluster(settings.cluster)
+    resources = Resources(MemoryAnswers(vram, profile), PlacementAnswers(topology, profile), logger)
     ledger = Ledger(
         log=log, jobs=jobs, slot=slot, accuracy=accuracy, writing=writing, clock=clock, telemetry=telemetry,
-        logger=logger,
+        logger=logger, followers=(vram, topology),
     )  # fmt: skip
     wanted = settings.cluster is not None or not settings.insecure_dev
     database = open_database(settings.store) if wanted else None
@@ -137,6 +160,15 @@ def build_services(
             telemetry=telemetry, logger=logger,
         )  # fmt: skip
     return Services(
-        settings=settings, store=store, slot=slot, ledger=ledger, log=log, accuracy=accuracy,
+        settings=settings, store=store, slot=slot, vram=vram, topology=topology, resources=resources,
+        ledger=ledger, log=log, accuracy=accuracy,
         telemetry=telemetry, logger=logger, clock=clock, security=security, database=database, queue=queue,
+    )  # fmt: skip
+
+
+def _optional(settings: Settings, root: Path) -> SlotOptions:
+    """Return the options of a slot whose forecasts have a way out without a bundle."""
+    return SlotOptions(
+        aliases=(settings.alias, settings.previous_alias), alias_file=root / "aliases.json", fallback=None,
+        retry_s=settings.retry_s, optional=True,
     )  # fmt: skip

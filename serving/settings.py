@@ -23,6 +23,10 @@ class Settings(BaseSettings):
     models: Path = Field(
         default=Path("models/store/duration"), description="store of bundles, with aliases.json"
     )
+    models_vram: Path = Field(default=Path("models/store/vram"), description="store of memory bundles")
+    models_topology: Path = Field(
+        default=Path("models/store/topology"), description="store of bundles that rank placements"
+    )
     alias: str = Field(default="champion", min_length=1, description="alias of the bundle to serve")
     previous_alias: str = Field(default="previous", description="tried at start where the champion fails")
     fallback: Path | None = Field(

@@ -64,10 +64,20 @@ class AliasView(BaseModel):
     problem: str = ""
 
 
+class TargetView(BaseModel):
+    """What answers for one kind of forecast; without a bundle, memory and placements follow rules."""
+
+    target: str
+    origin: Origin
+    version: str | None
+    reason: str
+
+
 class ModelsView(BaseModel):
     """The model that answers and the aliases of the store."""
 
     served: ServedView | None
+    targets: list[TargetView]
     aliases: list[AliasView]
     coverage: dict[str, float] = Field(description="rolling coverage of outcomes by quantile")
 
@@ -196,4 +206,11 @@ def models_view(services: Services) -> ModelsView:
             aliases.append(AliasView(alias=alias, version=ref.version, digest=ref.digest))
         except (PredictorError, OSError, msgspec.MsgspecError) as error:
             aliases.append(AliasView(alias=alias, problem=str(error)))
-    return ModelsView(served=served, aliases=aliases, coverage=services.accuracy.coverage())
+    targets = [
+        TargetView(
+            target=slot.target, origin=slot.state.origin, reason=slot.state.reason,
+            version=None if slot.state.model is None else slot.state.model.info.version,
+        )
+        for slot in (services.slot, services.vram, services.topology)
+    ]  # fmt: skip
+    return ModelsView(served=served, targets=targets, aliases=aliases, coverage=services.accuracy.coverage())

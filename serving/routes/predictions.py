@@ -17,6 +17,7 @@ from serving.endpoint import JsonEndpoint
 from serving.model_slot import ModelSlot
 from serving.ports import Clock, Forecast
 from serving.problems import Fault, Problem, ProblemError, invalid_request, problem
+from serving.resources import Asked, Resources, asks_more, candidate_faults
 from serving.schemas import (
     FailedItem,
     Job,
@@ -48,7 +49,7 @@ class PredictionsEndpoint(JsonEndpoint):
 
     def __init__(
         self, *, slot: ModelSlot[ServedModel], accuracy: Accuracy, settings: Settings, clock: Clock,
-        telemetry: Telemetry, logger: FilteringBoundLogger,
+        telemetry: Telemetry, logger: FilteringBoundLogger, resources: Resources,
     ) -> None:  # fmt: skip
         super().__init__(PATH, settings.max_body_bytes)
         self._slot = slot
@@ -57,6 +58,7 @@ class PredictionsEndpoint(JsonEndpoint):
         self._slice_jobs = settings.slice_jobs
         self._clock = clock
         self._telemetry = telemetry
+        self._resources = resources
         self._body_decoder = msgspec.json.Decoder(PredictionBody)
         self._job_decoder = msgspec.json.Decoder(Job)
         self._batcher = Batcher(slot, logger, settings.slice_jobs)
@@ -80,7 +82,13 @@ class PredictionsEndpoint(JsonEndpoint):
         model, forecast = await self._batcher.predict(request)
         self._telemetry.count_forecasts(forecast.fallback)
         self._accuracy.remember(request, forecast)
-        return self._encoder.encode(_prediction(job, request, forecast, _identity(model, forecast)))
+        answer = _prediction(job, request, forecast, _identity(model, forecast))
+        if asks_more(job):
+            asked = Asked(job=job, request=request, forecast=forecast, answer=answer)
+            [refused] = self._resources.complete([asked])
+            if refused is not None:
+                raise ProblemError(refused)
+        return self._encoder.encode(answer)
 
     async def _answer_batch(self, body: PredictionBody, raws: Sequence[msgspec.Raw]) -> bytes:
         beside = [name for name in field_names(Job) if getattr(body, name)]
@@ -138,6 +146,7 @@ class PredictionsEndpoint(JsonEndpoint):
                 items[place] = failed_item(raw, invalid_request(faults))
         reasons: Counter[str | None] = Counter()
         identities: dict[str, ModelIdentity] = {}
+        asked: dict[int, Asked] = {}
         for place, job, request, forecast in zip(
             places, jobs, requests, self._batcher.predict_all(model, requests), strict=True
         ):
@@ -149,9 +158,19 @@ class PredictionsEndpoint(JsonEndpoint):
             calibration = forecast.provenance.calibration_id
             if calibration not in identities:
                 identities[calibration] = _identity(model, forecast)
-            items[place] = _prediction(job, request, forecast, identities[calibration])
+            answer = _prediction(job, request, forecast, identities[calibration])
+            items[place] = answer
+            if asks_more(job):
+                asked[place] = Asked(job=job, request=request, forecast=forecast, answer=answer)
             reasons[forecast.fallback] += 1
             self._accuracy.remember(request, forecast)
+        for (place, one), refused in zip(
+            asked.items(), self._resources.complete(list(asked.values())), strict=True
+        ):
+            if refused is not None:
+                items[place] = FailedItem(
+                    status=refused.status, job_id=one.request.job_id, problem=refused.view()
+                )
         for reason, count in reasons.items():
             self._telemetry.count_forecasts(reason, count)
         failed = sum(not isinstance(item, Prediction) for item in items)
@@ -181,6 +200,8 @@ def _request_of(job: Job, now_s: float) -> JobRequest | list[Fault]:
     submitted_s = now_s if job.submitted_at is None else as_epoch_s(job.submitted_at)
     if not EARLIEST_S <= submitted_s < LATEST_S:
         return moment_faults("submitted_at", submitted_s)
+    if job.candidates is not None and (faults := candidate_faults(job)):
+        return faults
     return JobRequest(
         submitted_s=submitted_s, job_id=as_text(job.job_id), attempt=job.attempt, cluster=job.cluster,
         user=job.user, account=job.account, queue=job.queue, qos=job.qos, gpu_type=job.gpu_type,
