@@ -35,9 +35,12 @@ def backtest_topology_file(
     """Backtest a table of placements, of throughputs by GPU type, or of MLPerf runs, known by its columns.
 
     Raises:
-        FormatError: it is none of the three.
+        FormatError: it cannot be read, or is none of the three.
     """
-    frame = pd.read_csv(path, dtype={"placement": "str"}, low_memory=False)
+    try:
+        frame = pd.read_csv(path, dtype={"placement": "str"}, low_memory=False)
+    except (OSError, ValueError) as error:
+        raise FormatError(f"'{path.name}' cannot be read as CSV: {error}") from error
     labels: Document = {
         "seed": seed,
         "fingerprint": sha256(path.read_bytes()).hexdigest(),

@@ -41,6 +41,8 @@ Examples:
 
   predictor backtest timm_a100.csv.gz --target vram --json vram.json
 
+  predictor backtest placements.csv.gz --target topology --json topology.json
+
 Scores: crps_log and |ln| (of forecast / actual) are in natural log of
 seconds, lower is better; <2x is the share of jobs forecast within a factor
 of two, under the share that ran longer than forecast, q90 the share that

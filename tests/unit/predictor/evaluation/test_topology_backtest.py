@@ -115,6 +115,8 @@ def test_a_file_of_something_else_is_refused_with_what_is_known(tmp_path: Path) 
     path.write_text("a,b\n1,2\n")
     with pytest.raises(FormatError, match="placement"):
         run(path)
+    with pytest.raises(FormatError, match="cannot be read"):
+        run(tmp_path / "absent.csv")
 
 
 def _quiet(step: str, share: float) -> None:
