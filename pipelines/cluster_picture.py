@@ -13,6 +13,7 @@ from predictor.contracts.cluster import ClusterProfile, LinkClass, LinkCost, Nod
 from predictor.data.clusters.cores import format_cores
 
 _MOST_BRANCHES = 12
+_LEAST_COLUMNS, _NAMED_COLUMNS, _MOST_COLUMNS = 4, 8, 16
 _COLOURS = {
     LinkClass.SELF: "white", LinkClass.NVSWITCH: "#1a7f4b", LinkClass.NVLINK: "#57b07d",
     LinkClass.PIX: "#9ccbe8", LinkClass.PXB: "#7fb3d8", LinkClass.PHB: "#e8d49c", LinkClass.NODE: "#e8bd7f",
@@ -107,40 +108,63 @@ def _table(title: str) -> Table:
 def cluster_figure(profile: ClusterProfile) -> Figure:
     """Return a picture: the matrix of links of each node type, and the nodes by domain."""
     kinds = [kind for kind in profile.node_types if kind.gpu_count > 1]
-    figure = Figure(figsize=(5.0 * max(1, len(kinds)) + 6.0, 5.0), layout="constrained")
+    figure = Figure(figsize=(6.0 * len(kinds) + 7.0, 5.5), layout="constrained")
     axes = figure.subplots(1, len(kinds) + 1, squeeze=False)[0]
     for axis, kind in zip(axes, kinds, strict=False):
-        for a in range(kind.gpu_count):
-            for b in range(kind.gpu_count):
-                _draw_link(axis, a, b, kind.link(a, b))
-        names = [f"GPU{gpu}" for gpu in range(kind.gpu_count)]
-        middles = [gpu + 0.5 for gpu in range(kind.gpu_count)]
-        axis.set(xlim=(0, kind.gpu_count), ylim=(kind.gpu_count, 0), title=f"{kind.name}: links of its GPUs")
-        axis.set_xticks(middles, names, fontsize=7)
-        axis.set_yticks(middles, names, fontsize=7)
-    last = axes[-1]
-    sizes: dict[str, int] = {}
-    for group in profile.groups:
-        name = group.domains[-1] if group.domains else group.pool or group.node_type
-        sizes[name] = sizes.get(name, 0) + len(group.names)
-    names = list(sizes)
-    last.barh(range(len(names)), list(sizes.values()), color="#1759b8")
-    last.set_yticks(range(len(names)), names, fontsize=7 if len(names) < 30 else 4)
-    level = profile.levels[-1] if profile.levels else "group"
-    last.set(xlabel="nodes", title=f"{profile.name}: nodes by {level}")
-    last.invert_yaxis()
+        _draw_links(axis, kind)
+    _draw_domains(axes[-1], profile)
     return figure
 
 
-def _draw_link(axis: Axes, a: int, b: int, link: LinkClass) -> None:
-    box = FancyBboxPatch(
-        (b + 0.08, a + 0.08),
-        0.84,
-        0.84,
-        boxstyle="round,pad=0.02",
-        facecolor=_COLOURS[link],
+def _draw_links(axis: Axes, kind: NodeType) -> None:
+    for a in range(kind.gpu_count):
+        for b in range(kind.gpu_count):
+            link = kind.link(a, b)
+            name = "" if link is LinkClass.SELF else link.name
+            _draw_box(axis, (a, b), _COLOURS[link], name, is_dark=link is LinkClass.NVSWITCH)
+    middles = [gpu + 0.5 for gpu in range(kind.gpu_count)]
+    numa = {gpu: f" NUMA {place}" for place, domain in enumerate(kind.numa) for gpu in domain.gpus}
+    beside = [" ".join(nic.name for nic in kind.nics if gpu in nic.gpus) for gpu in range(kind.gpu_count)]
+    names = [f"GPU{gpu}{numa.get(gpu, '')}\n{cards}".strip() for gpu, cards in enumerate(beside)]
+    axis.set(xlim=(0, kind.gpu_count), ylim=(kind.gpu_count, 0), title=f"{kind.name}: links of its GPUs")
+    axis.set_xticks(middles, [f"GPU{gpu}" for gpu in range(kind.gpu_count)], fontsize=7)
+    axis.set_yticks(middles, names, fontsize=7)
+
+
+def _draw_domains(axis: Axes, profile: ClusterProfile) -> None:
+    """Draw a box per narrowest domain with its number of nodes, a row or more per domain above it."""
+    sizes: dict[tuple[str, ...], int] = {}
+    for group in profile.groups:
+        path = group.domains or (group.pool or group.node_type,)
+        sizes[path] = sizes.get(path, 0) + len(group.names)
+    rows: dict[tuple[str, ...], list[tuple[str, int]]] = {}
+    for path, nodes in sizes.items():
+        rows.setdefault(path[:-1], []).append((path[-1], nodes))
+    columns = max(_LEAST_COLUMNS, min(_MOST_COLUMNS, max(map(len, rows.values()))))
+    largest, line, ticks = max(sizes.values()), 0, []
+    for row in rows.values():
+        ticks.append(line + 0.5)
+        for place, (name, nodes) in enumerate(row):
+            shade = 0.15 + 0.75 * nodes / largest
+            at = (line + place // columns, place % columns)
+            text = f"{name}\n{nodes}" if columns <= _NAMED_COLUMNS else str(nodes)
+            _draw_box(axis, at, (0.09, 0.35, 0.72, shade), text, is_dark=shade > 0.6)
+        line += (len(row) - 1) // columns + 1
+    level = profile.levels[-1] if profile.levels else "pool"
+    axis.set(
+        xlim=(0, columns), ylim=(max(line, _LEAST_COLUMNS), 0), xticks=[],
+        title=f"{profile.name}: nodes in each {level} ({len(sizes)})",
+    )  # fmt: skip
+    axis.set_yticks(ticks, [" / ".join(path) for path in rows], fontsize=7)
+
+
+def _draw_box(
+    axis: Axes, at: tuple[int, int], colour: str | tuple[float, ...], text: str, *, is_dark: bool
+) -> None:
+    row, column = at
+    axis.add_patch(FancyBboxPatch(
+        (column + 0.08, row + 0.08), 0.84, 0.84, boxstyle="round,pad=0.02", facecolor=colour,
         edgecolor="grey",
-    )
-    axis.add_patch(box)
-    name = "" if link is LinkClass.SELF else link.name
-    axis.text(b + 0.5, a + 0.5, name, ha="center", va="center", fontsize=7)
+    ))  # fmt: skip
+    ink = "white" if is_dark else "black"
+    axis.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=7, color=ink)

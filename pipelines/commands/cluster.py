@@ -8,17 +8,20 @@ import typer
 from rich.console import Console
 
 from pipelines.cluster_picture import cluster_figure, cost_table, level_tree, link_table, parts_of
-from predictor.contracts.cluster import ClusterProfile, LinkCost, NodeType
+from predictor.contracts.cluster import ClusterProfile, LinkClass, LinkCost, NodeType
 from predictor.data.clusters.assemble import profile_of_kubernetes, profile_of_slurm
 from predictor.data.clusters.collective_logs import read_collectives
+from predictor.data.clusters.cores import read_cores
 from predictor.data.clusters.example_files import example_names, load_cluster
 from predictor.data.clusters.kubernetes_nodes import read_kubernetes_nodes, read_topology_levels
 from predictor.data.clusters.nvidia_topology import parse_nvidia_topology
 from predictor.data.clusters.slurm_nodes import read_slurm_nodes
 from predictor.data.clusters.slurm_topology import read_slurm_topology
-from predictor.data.clusters.toml_file import write_cluster
+from predictor.data.clusters.toml_file import cost_tables, write_cluster
 from predictor.errors import ArgumentError
-from predictor.forecasting.topology.alpha_beta import fit_links
+from predictor.forecasting.topology.affinity import choose_gpus
+from predictor.forecasting.topology.alpha_beta import FittedLink, fit_links
+from predictor.forecasting.topology.collectives import Collective
 
 app = typer.Typer(
     add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True,
@@ -36,7 +39,9 @@ Examples:
 
   predictor cluster import --kubernetes-nodes nodes.json --nvidia a100=topo.txt --out my.toml
 
-  predictor cluster fit-links all_reduce_perf.txt
+  predictor cluster fit-links all_reduce_perf.txt --toml >> my.toml
+
+  predictor cluster affinity dgx-a100 --free 0,1,4,5 --gpus 2
 """
 
 
@@ -64,16 +69,64 @@ def show(
             console.print()
             console.print(cost_table(profile))
     if plot is not None:
-        cluster_figure(profile).savefig(plot)
+        try:
+            cluster_figure(profile).savefig(plot)
+        except (OSError, ValueError) as error:  # no such folder, or no such format
+            raise ArgumentError(f"the picture cannot be written: {error}") from error
         typer.echo(f"wrote {plot}", err=True)
 
 
 @app.command("examples")
-def examples() -> None:
+def examples(
+    *, as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False
+) -> None:
     """List the clusters that come with the package."""
-    for name in example_names():
-        profile = load_cluster(name)
-        typer.echo(f"{name:<22} {profile.node_count:>5} nodes  {profile.gpu_count:>6} GPUs")
+    profiles = [load_cluster(name) for name in example_names()]
+    if as_json:
+        rows = [{"name": one.name, "nodes": one.node_count, "gpus": one.gpu_count} for one in profiles]
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    for one in profiles:
+        typer.echo(f"{one.name:<22} {one.node_count:>5} nodes  {one.gpu_count:>6} GPUs")
+
+
+@app.command("affinity", epilog=EXAMPLES)
+def affinity(
+    cluster: Annotated[str, typer.Argument(help="TOML file, or the name of an example.")],
+    *,
+    gpus: Annotated[int, typer.Option(help="How many GPUs the job gets on the node.")],
+    free: Annotated[str, typer.Option(help="Free GPUs, such as 0-3,6; by default all.")] = "",
+    node_type: Annotated[str, typer.Option(help="Node type, where the cluster has several.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Say which GPUs, cores and cards of a node a job should use."""
+    kind = _node_type(load_cluster(cluster), node_type)
+    hint = choose_gpus(kind, read_cores(free) if free else tuple(range(kind.gpu_count)), gpus)
+    found = {
+        "gpus": list(hint.gpus), "slowest_link": hint.slowest.name, "numa": list(hint.numa),
+        "nics": list(hint.nics), "environment": hint.environment, "cpu_bind": hint.cpu_bind,
+        "slurm_cpu_bind": hint.slurm_cpu_bind, "reason": hint.sentence,
+    }  # fmt: skip
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    typer.echo(f"# {hint.sentence}")
+    for name, value in hint.environment.items():
+        typer.echo(f"export {name}={value}")
+    if hint.cpu_bind:
+        typer.echo(f"# taskset -c {hint.cpu_bind}, or srun --cpu-bind={hint.slurm_cpu_bind}")
+
+
+def _node_type(profile: ClusterProfile, name: str) -> NodeType:
+    kinds = {kind.name: kind for kind in profile.node_types if kind.gpu_count}
+    if name in kinds:
+        return kinds[name]
+    if name or len(kinds) != 1:
+        raise ArgumentError(
+            f"'{profile.name}' has no one node type with GPUs '{name}'; pass --node-type with one of: "
+            f"{', '.join(kinds) or 'none, it has no GPUs'}"
+        )
+    return next(iter(kinds.values()))
 
 
 @app.command("import", epilog=EXAMPLES)
@@ -110,7 +163,10 @@ def import_profile(
         labels = None if kueue_topology is None else read_topology_levels(_text(kueue_topology))
         levels, nodes = read_kubernetes_nodes(_text(kubernetes_nodes), labels)
         profile = profile_of_kubernetes(levels, nodes, name=name, boxes=boxes)
-    out.write_text(write_cluster(profile), encoding="utf-8")
+    try:
+        out.write_text(write_cluster(profile), encoding="utf-8")
+    except OSError as error:
+        raise ArgumentError(f"'{out}' cannot be written: {error}") from error
     typer.echo(
         f"wrote {out}: {profile.node_count} nodes, {profile.gpu_count} GPUs in {len(profile.groups)} groups",
         err=True,
@@ -124,9 +180,21 @@ def fit(
     ],
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_toml: Annotated[
+        bool, typer.Option("--toml", help="Print the costs as a cluster file states them.")
+    ] = False,
+    link: Annotated[
+        str, typer.Option(help="With --toml, the class of the slowest link among the GPUs of one node.")
+    ] = LinkClass.NVSWITCH.name,
 ) -> None:
     """Fit latency and bandwidth of links to measured times of collectives."""
-    rows = [row for path in files for row in _fitted(path)]
+    if link not in LinkClass.__members__:
+        raise ArgumentError(f"link '{link}' is no class; known are {', '.join(LinkClass.__members__)}")
+    fitted = [(path.name, one) for path in files for one in fit_links(read_collectives(path))]
+    if as_toml:
+        typer.echo(_toml_of([one for _, one in fitted], LinkClass[link]))
+        return
+    rows = [_row(name, one) for name, one in fitted]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
@@ -140,14 +208,25 @@ def fit(
         )
 
 
-def _fitted(path: Path) -> list[dict[str, Any]]:  # Any: texts and numbers
-    return [
-        {
-            "file": path.name, "operation": link.operation.value, "workers": link.workers,
-            "per_node": link.per_node, "points": link.points, **cost_document(link.cost),
-        }
-        for link in fit_links(read_collectives(path))
-    ]  # fmt: skip
+def _row(file: str, link: FittedLink) -> dict[str, Any]:  # Any: texts and numbers
+    return {
+        "file": file, "operation": link.operation.value, "workers": link.workers,
+        "per_node": link.per_node, "points": link.points, **cost_document(link.cost),
+    }  # fmt: skip
+
+
+def _toml_of(fitted: list[FittedLink], link: LinkClass) -> str:
+    """Return the costs of the largest all-reduce inside a node and of the largest between nodes."""
+    rings = [one for one in fitted if one.operation is Collective.ALL_REDUCE]
+    inside = max((one for one in rings if one.is_inside_node), key=lambda one: one.workers, default=None)
+    between = max(
+        (one for one in rings if not one.is_inside_node), key=lambda one: one.per_node, default=None
+    )
+    if inside is None and between is None:
+        raise ArgumentError("no all-reduce was fitted; costs of a cluster file are those of all-reduces")
+    return cost_tables(
+        {} if inside is None else {link: inside.cost}, () if between is None else (between.cost,)
+    )
 
 
 def document(profile: ClusterProfile) -> dict[str, object]:

@@ -33,6 +33,7 @@
 
 import json
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -216,11 +217,17 @@ def write_cluster(profile: ClusterProfile) -> str:
             for name, value in (("pool", group.pool), ("region", group.region))
             if value
         ]
-    for link, cost in sorted(profile.link_costs.items()):
+    return "\n".join(lines) + "\n" + cost_tables(profile.link_costs, profile.network_costs)
+
+
+def cost_tables(links: Mapping[LinkClass, LinkCost], network: Sequence[LinkCost]) -> str:
+    """Return the part of a cluster file that states the costs of links."""
+    lines: list[str] = []
+    for link, cost in sorted(links.items()):
         lines += ["", "[[links]]", f"link = {_text(link.name)}", *_cost_lines(cost)]
-    for shared, cost in enumerate(profile.network_costs):
+    for shared, cost in enumerate(network):
         lines += ["", "[[network]]", f"shared_levels = {shared}", *_cost_lines(cost)]
-    return "\n".join(lines) + "\n"
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _cost_lines(cost: LinkCost) -> list[str]:
