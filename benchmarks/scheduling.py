@@ -1,171 +1,158 @@
-"""This module measures the scheduler: re-scoring a million jobs, jobs per second, many random events.
+"""This module measures scheduling policies on public logs: the tables of docs/results/scheduling.md.
 
-``python benchmarks/scheduling.py [--json OUT] [--jobs N] [--events N]`` prints CPU times.
+::
+
+    python benchmarks/scheduling.py STUDY --table LOG.parquet [--forecasts LOG.npz] [--json OUT]
+
+STUDY is ``kth``, ``philly`` (virtual cluster 11cb48, October and November 2017, 8 nodes of 8 GPUs),
+``log`` (any log, on as many units as make a load of 0.9), ``load`` (KTH-SP2 at loads of 0.6 to 1.1),
+``noise`` (KTH-SP2, ours with estimates from the true run time to the user's limit) or ``preemption`` (the
+Philly jobs at a load of 0.7 with 5 % emergencies and checkpoints every ten minutes). Without --forecasts
+they are made and kept in runs/forecasts.
 """
 
 import argparse
-import heapq
 import json
-import time
-from collections.abc import Callable
+import os
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 import numpy as np
+import pandas as pd
 
-from predictor.contracts.decisions import Preempted, Started
-from predictor.contracts.events import Event, JobFinished, JobSubmitted, Tick
-from predictor.contracts.forecast import LEVELS
-from predictor.scheduling import columns as c
+from pipelines.simulation_forecasts import forecasts_of, read_forecasts
+from pipelines.simulation_mix import mixed
+from predictor.data.clusters.example_files import load_cluster
+from predictor.data.table import read_table
 from predictor.scheduling.capacity import Pool
-from predictor.scheduling.coordinator import Coordinator
-from predictor.scheduling.parameter_vector import parameter_vector
-from predictor.scheduling.policy import Policy
-from predictor.scheduling.preemption import Preemption
-from predictor.scheduling.presets import preset
-from predictor.scheduling.priority import first_in_order, rank_and_key
+from predictor.scheduling.cluster_pools import cluster_pools
+from predictor.simulation.engine import simulate
+from predictor.simulation.forecasts import expected_s
+from predictor.simulation.policies import NAMES, Contender, arrivals_for, contenders
+from predictor.simulation.report import score
+from predictor.simulation.trace import FloatArray, Trace, build_trace
 
-WAITING = 1_000_000
-CHOSEN = 256
-NOW = 1_800_000_000.0
-REPEATS = 9
-
-
-def rescore() -> dict[str, float]:
-    """Return CPU milliseconds to re-score a million waiting jobs and choose the next 256."""
-    generator = np.random.default_rng(0)
-    floats = np.full((c.FLOATS, WAITING), np.nan)
-    ints = np.zeros((c.INTS, WAITING), dtype=np.int64)
-    floats[c.SUBMIT] = np.sort(NOW - generator.uniform(0, 86_400, WAITING))
-    floats[c.SIZE] = generator.lognormal(7, 2, WAITING)
-    floats[c.PLAN] = floats[c.SIZE]
-    ints[c.WIDTH] = generator.integers(1, 9, WAITING)
-    ints[c.TEAM] = generator.integers(0, 100, WAITING)
-    queue = np.arange(WAITING)
-    share = generator.uniform(0.5, 2.0, 100)
-    numbers = parameter_vector(preset("ours"))
-    ranks, keys = np.empty(WAITING, dtype=np.int64), np.empty(WAITING)
-
-    def compiled() -> None:
-        differ = rank_and_key(floats, ints, queue, WAITING, NOW, numbers, share, 1e9, ranks, keys)
-        first_in_order(keys, ranks, WAITING, CHOSEN, differ, False)
-
-    def plain() -> None:
-        order = preset("ours").order
-        wait_s = NOW - floats[c.SUBMIT]
-        aged = (1 + wait_s / order.ageing_tau_s) ** order.ageing_power
-        np.argpartition(floats[c.SIZE] * share[ints[c.TEAM]] / aged, CHOSEN)
-
-    return {"compiled_ms": median_ms(compiled), "numpy_partition_ms": median_ms(plain)}
-
-
-def median_ms(measured: Callable[[], None]) -> float:
-    """Return the median CPU time of a call in milliseconds, after one to warm up."""
-    measured()
-    spent = []
-    for _ in range(REPEATS):
-        begin = time.process_time()
-        measured()
-        spent.append((time.process_time() - begin) * 1e3)
-    return float(np.median(spent))
-
-
-def jobs_per_second(policy: Policy, pool: Pool, jobs: int, load: float) -> dict[str, float]:
-    """Return CPU jobs per second of a whole simulated life: submissions, ends, wake-ups, passes."""
-    generator = np.random.default_rng(1)
-    widths = np.minimum(2 ** generator.integers(0, 7, jobs), pool.total)
-    runs_s = np.minimum(generator.lognormal(7, 1.8, jobs), 86_400.0) + 1
-    gap_s = float((widths * runs_s).sum()) / jobs / (load * pool.total)
-    submits_s = NOW + np.cumsum(generator.exponential(gap_s, jobs))
-    spread = np.exp(np.linspace(-1.5, 1.5, len(LEVELS)))
-    coordinator = Coordinator(policy, [pool])
-    ends: list[tuple[float, int]] = []
-    submitted, done = 0, 0
-    begin = time.process_time()
-    while done < jobs:
-        next_s = float(submits_s[submitted]) if submitted < jobs else np.inf
-        at_s = min(ends[0][0] if ends else np.inf, next_s, coordinator.next_wakeup_s())
-        events: list[Event] = []
-        while ends and ends[0][0] <= at_s:
-            events.append(JobFinished(now_s=at_s, job_id=str(heapq.heappop(ends)[1])))
-            done += 1
-        while submitted < jobs and submits_s[submitted] <= at_s:
-            events.append(
-                JobSubmitted(
-                    now_s=at_s,
-                    job_id=str(submitted),
-                    width=int(widths[submitted]),
-                    limit_s=float(runs_s[submitted] * 5),
-                    quantiles_s=tuple((runs_s[submitted] * spread).tolist()),
-                )
-            )
-            submitted += 1
-        for each in coordinator.apply_all(events or [Tick(now_s=at_s)]):
-            if isinstance(each, Started):
-                job = int(each.job_id)
-                heapq.heappush(ends, (at_s + float(runs_s[job]), job))
-    spent_s = time.process_time() - begin
-    return {"jobs": jobs, "cpu_s": spent_s, "jobs_per_s": jobs / spent_s}
-
-
-def eviction_cycles(events: int) -> dict[str, float]:
-    """Return evictions, most of one job, and pairs that evicted each other, over so many random events."""
-    rules = Preemption(mode="order", least_runtime_s=0.0, backoff_s=0.0, per_hour=10**6, most_evictions=5)
-    coordinator = Coordinator(Policy(preemption=rules), [Pool(name="gpu", total=64)])
-    generator = np.random.default_rng(2)
-    classes = ["", "", "emergency", "production", "background"]
-    evicted_by: dict[str, set[str]] = {}
-    times: dict[str, int] = {}
-    now_s = NOW
-    for k in range(events):
-        now_s += float(generator.exponential(60.0))
-        store = coordinator.state.store
-        event: Event
-        if store.n_running and (generator.random() < 0.5 or store.n_queue > 200):
-            slot = int(store.running_slots[generator.integers(store.n_running)])
-            event = JobFinished(now_s=now_s, job_id=store.ids[slot])
-        else:
-            takes_s = float(generator.lognormal(7, 2)) + 1
-            event = JobSubmitted(
-                now_s=now_s,
-                job_id=str(k),
-                width=int(2 ** generator.integers(0, 6)),
-                limit_s=takes_s * 4,
-                estimate_s=takes_s,
-                workload_class=str(generator.choice(classes)),
-            )
-        for each in coordinator.apply(event):
-            if isinstance(each, Preempted):
-                evicted_by.setdefault(each.job_id, set()).add(each.for_job)
-                times[each.job_id] = times.get(each.job_id, 0) + 1
-    pairs = sum(job in evicted_by.get(other, ()) for job, others in evicted_by.items() for other in others)
-    most = max(times.values(), default=0)
-    return {"events": events, "evictions": sum(times.values()), "most_of_one_job": most, "cycles": pairs}
+LOADS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1)
+BLENDS = (0.0, 0.25, 0.5, 0.75, 1.0)
+KEPT_S, EMERGENCIES = 600.0, 0.05
+Case = tuple[str, Trace, tuple[Pool, ...], Contender]
+PLAIN = "easy,easy-pp,sjf-oracle,ours"
+IN_ORDER = "ours:preemption.mode=order"
 
 
 def main() -> None:
-    """Measure, print, and write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("study", choices=("kth", "philly", "log", "load", "noise", "preemption"))
+    parser.add_argument("--table", type=Path, required=True)
+    parser.add_argument("--forecasts", type=Path)
+    parser.add_argument("--units", choices=("cpus", "gpus"), default="cpus", help="of the study 'log'")
+    parser.add_argument(
+        "--part", type=float, nargs=2, default=(0.0, 1.0), help="part of the log, such as 0.5 0.6"
+    )
+    parser.add_argument("--policy", default="", help="policies other than those of the study")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--jobs", type=int, default=20_000)
-    parser.add_argument("--events", type=int, default=100_000)
     options = parser.parse_args()
-    counted = Pool(name="cpu", total=1024)
-    nodes = Pool(name="gpu", node_units=(8,) * 128)
-    for name in ("easy", "ours"):  # compile before measuring
-        for pool in (counted, nodes):
-            jobs_per_second(preset(name), pool, 200, 0.9)
-    results = {
-        "rescore_1m_choose_256": rescore(),
-        "easy_1024_counted": jobs_per_second(preset("easy"), counted, options.jobs, 0.85),
-        "ours_1024_counted": jobs_per_second(preset("ours"), counted, options.jobs, 0.85),
-        "easy_128_nodes_of_8": jobs_per_second(preset("easy"), nodes, options.jobs, 0.85),
-        "ours_128_nodes_of_8": jobs_per_second(preset("ours"), nodes, options.jobs, 0.85),
-        "random_events": eviction_cycles(options.events),
-    }
-    for name, figures in results.items():
-        print(f"{name:28}" + "  ".join(f"{key} {value:,.1f}" for key, value in figures.items()))
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n")
+    frame = read_table(options.table)
+    if options.forecasts is None:
+        quantiles_s = forecasts_of(
+            frame,
+            Path("runs/forecasts"),
+            seed=options.seed,
+            progress=lambda step, _part: print(step, flush=True),
+        )
+    else:
+        quantiles_s = read_forecasts(options.forecasts, frame)
+    rows = []
+    print(
+        "| case | wait s | p95 | p99 | max | slowdown | util | evicted | lost h | made | kept | error s |",
+        flush=True,
+    )
+    for case, trace, pools, contender in cases(options, frame):
+        row = {"case": case, **measure(trace, pools, contender, quantiles_s)}
+        rows.append(row)
+        print("| " + " | ".join(f"{each:,.4g}" if isinstance(each, float) and abs(each) < 100 else
+              f"{each:,.0f}" if isinstance(each, float | int) else each for each in row.values()) + " |",
+              flush=True)  # fmt: skip
+        if options.json is not None:
+            options.json.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+
+
+def measure(
+    trace: Trace, pools: tuple[Pool, ...], contender: Contender, quantiles_s: FloatArray
+) -> dict[str, float | int]:
+    mine = quantiles_s[trace.rows]
+    result = simulate(trace, pools, contender.policy, arrivals_for(contender, trace, mine, expected_s(mine)))
+    if len(trace) != int((result.outcome > 0).sum()):
+        raise SystemExit("jobs were lost")
+    scores = score(result)
+    urgent = np.array(trace.workload_class) == "emergency"
+    row: dict[str, float | int] = {
+        "wait": scores.mean_wait_s, "p95": scores.p95_wait_s, "p99": scores.p99_wait_s,
+        "max": scores.max_wait_s,
+        "slowdown": scores.mean_bounded_slowdown, "utilisation": scores.utilisation,
+        "evicted": scores.preemptions, "lost_h": scores.lost_gpu_h, "made": scores.promises.made,
+        "kept": scores.promises.coverage_q90, "error_s": scores.promises.median_abs_error_s,
+    }  # fmt: skip
+    if urgent.any():
+        row["urgent_p95"] = float(np.quantile(result.wait_s[urgent & result.completed], 0.95))
+    return row
+
+
+def cases(options: argparse.Namespace, frame: pd.DataFrame) -> Iterator[Case]:
+    study, names = options.study, options.policy
+    if study in ("philly", "preemption"):
+        yield from _philly(study, names, frame, options.seed)
+        return
+    trace = build_trace(frame, units=options.units)
+    first, last = (int(part * len(trace)) for part in options.part)
+    trace = trace.take(slice(first, last))
+    if study == "log":
+        pools: tuple[Pool, ...] = (Pool(name=options.units, total=trace.units_for(0.9)),)
+        for each in contenders(names or PLAIN):
+            yield each.name, trace, pools, each
+        return
+    pools = cluster_pools(load_cluster("kth-sp2"))
+    if study == "kth":
+        for each in contenders(names or ",".join(NAMES)):
+            yield each.name, trace, pools, each
+    elif study == "load":
+        for load in LOADS:
+            for each in contenders(names or PLAIN):
+                yield f"{load} {each.name}", trace.at_load(load, pools[0].total), pools, each
+    else:
+        (ours,) = contenders(names or "ours")
+        for blend in BLENDS:
+            yield f"blend {blend}", trace, pools, replace(ours, knows="blend", blend=blend)
+        yield "forecast", trace, pools, ours
+
+
+def _philly(study: str, names: str, frame: pd.DataFrame, seed: int) -> Iterator[Case]:
+    span = [pd.Timestamp(day, tz="UTC").timestamp() for day in ("2017-10-01", "2017-12-01")]
+    trace = build_trace(frame, units="gpus", queue="11cb48", from_s=span[0], to_s=span[1])
+    pools = cluster_pools(load_cluster("philly-11cb48"))
+    kept = mixed(trace, pools, checkpoint_s=KEPT_S, restart_cost_s=60.0, emergencies=0.0, seed=seed)
+    if study == "philly":
+        for each in contenders(names or "fifo,easy,easy-pp,sjf-oracle,qssf,ours"):
+            yield each.name, trace, pools, each
+        for each in contenders(names or f"{IN_ORDER},las,srtf-oracle"):
+            yield f"{each.name}, checkpoints", kept, pools, each
+        return
+    mix = mixed(
+        trace.at_load(0.7, pools[0].total),
+        pools,
+        checkpoint_s=KEPT_S,
+        restart_cost_s=60.0,
+        emergencies=EMERGENCIES,
+        seed=seed,
+    )
+    for each in contenders(names or "easy,ours:preemption.mode=none,ours,ours:preemption.victim=youngest"):
+        yield each.name, mix, pools, each
 
 
 if __name__ == "__main__":
