@@ -21,12 +21,12 @@ from predictor.features.history_kernel import (
     RECENT,
     ROW_GAP_S,
     HistoryState,
-    in_a_row,
     new_state,
     on_end,
     on_start,
     on_submit,
     read_jobs,
+    read_places,
     sweep,
 )
 from predictor.features.keys import KEY_KINDS, KeyNumbers, kind_index
@@ -247,12 +247,9 @@ class HistoryStore:
     def _places_now(
         self, requests: RequestColumns, templates: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
-        stat, submitted_s = self._state.stat, requests.submitted_s
-        before = [
-            in_a_row(stat[template], submitted_s[row]) if template >= 0 else 0.0
-            for row, template in enumerate(templates.tolist())
-        ]
-        return _places(requests, np.array(before))
+        places = np.empty(len(templates), dtype=np.int64)
+        read_places(self._state.stat, templates, requests.submitted_s, requests.number("array_index"), places)
+        return places
 
     def _take_slot(self) -> int:
         if not self._free:
@@ -315,17 +312,8 @@ class HistoryStore:
         self._free = list(range(size - 1, len(kept) - 1, -1))
 
 
-def _places(requests: RequestColumns, before: FloatArray) -> npt.NDArray[np.int64]:
-    """Return the places of n jobs in their sweeps: after the jobs of their template right before them.
-
-    A task of an array stands where its index says, whatever was submitted before it.
-    """
-    index = requests.number("array_index")
-    return np.where(np.isnan(index), before, index + 1.0).astype(np.int64)
-
-
 def _places_of_log(requests: RequestColumns, templates: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the places of the jobs of a log, as ``in_a_row`` counts them one by one."""
+    """Return the places of the jobs of a log, as ``read_places`` finds them one by one."""
     rows = np.arange(len(templates))
     order = np.lexsort((requests.submitted_s, templates))
     template, at_s = templates[order], requests.submitted_s[order]
@@ -333,7 +321,8 @@ def _places_of_log(requests: RequestColumns, templates: npt.NDArray[np.int64]) -
     opens[1:] = (template[1:] != template[:-1]) | ~(at_s[1:] - at_s[:-1] <= ROW_GAP_S)
     before = np.empty(len(rows))
     before[order] = rows - np.maximum.accumulate(np.where(opens, rows, 0))
-    return _places(requests, before)
+    index = requests.number("array_index")
+    return np.where(np.isnan(index), before, index + 1.0).astype(np.int64)
 
 
 def _event_order(

@@ -295,6 +295,30 @@ def read_recent(state: HistoryState, key: int, out: npt.NDArray[np.float32]) -> 
 
 
 @compiled
+def read_places(
+    stat: FloatArray, templates: IntArray, at_s: FloatArray, array_index: FloatArray, out: IntArray
+) -> None:
+    """Write the places of n jobs in their sweeps: after the jobs of their template right before them.
+
+    A task of an array stands where its index says, whatever was submitted before it.
+
+    Args:
+        stat: of the state.
+        templates: shape (n,), keys; below 0 where nobody had one.
+        at_s: shape (n,), when they are submitted.
+        array_index: shape (n,), NaN for a job of no array.
+        out: shape (n,), written.
+    """
+    for row in range(templates.shape[0]):
+        if not math.isnan(array_index[row]):
+            out[row] = int(array_index[row]) + 1
+        elif templates[row] >= 0:
+            out[row] = int(in_a_row(stat[templates[row]], at_s[row]))
+        else:
+            out[row] = 0
+
+
+@compiled
 def read_job(
     state: HistoryState,
     keys: IntArray,

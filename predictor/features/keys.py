@@ -96,9 +96,10 @@ def _codes(requests: RequestColumns, column: str) -> tuple[IntArray, int]:
     return codes.astype(np.int64) + 1, len(uniques) + 1  # -1 (missing) becomes 0
 
 
-def _has_place(numbers: IntArray, places: IntArray) -> npt.NDArray[np.bool_]:
-    # the first of a row is no sweep yet
-    return np.asarray((numbers[:, _TEMPLATE] != NO_KEY) & (places > 0) & (places < PLACES))
+def _place_keys(numbers: IntArray, places: IntArray) -> Iterator[Key | None]:
+    """Yield the key of each job's place; the first of a row has none, since it is no sweep yet."""
+    for template, place in zip(numbers[:, _TEMPLATE].tolist(), places.tolist(), strict=True):
+        yield (template, place) if template != NO_KEY and 0 < place < PLACES else None
 
 
 class KeyNumbers:
@@ -158,16 +159,16 @@ class KeyNumbers:
             numbers: shape (n, kinds), the other keys; the column of places is written.
             places: shape (n,), the how-many-eth job of its sweep each is, from 0 on.
         """
-        for row in np.flatnonzero(_has_place(numbers, places)).tolist():
-            key = (int(numbers[row, _TEMPLATE]), int(places[row]))
-            numbers[row, _PLACE] = self._number_key(key, _PLACE)
+        numbers[:, _PLACE] = [
+            NO_KEY if key is None else self._number_key(key, _PLACE) for key in _place_keys(numbers, places)
+        ]
 
     def find_places(self, numbers: IntArray, places: IntArray) -> None:
         """Find the places of jobs in their sweeps without creating any; the twin of ``number_places``."""
         known = self._numbers[_PLACE]
-        for row in np.flatnonzero(_has_place(numbers, places)).tolist():
-            key = (int(numbers[row, _TEMPLATE]), int(places[row]))
-            numbers[row, _PLACE] = known.get(key, UNSEEN)  # so is any place in a template that is UNSEEN
+        numbers[:, _PLACE] = [
+            NO_KEY if key is None else known.get(key, UNSEEN) for key in _place_keys(numbers, places)
+        ]
 
     def find(self, requests: RequestColumns) -> IntArray:
         """Return the key numbers of jobs without creating any, UNSEEN for keys nobody had before.
