@@ -103,6 +103,11 @@ def memory_request(fields: RequestFields, job: JobRequest) -> MemoryRequest:
     return job_request(job, {name: value for name, value in workload.items() if value is not None})
 
 
+def is_blind(forecast: MemoryForecast) -> bool:
+    """Whether neither a spec nor any run stands behind a forecast: it must not exclude a placement."""
+    return forecast.analytical_mib is None and not forecast.support
+
+
 def identity_of(info: BundleFacts) -> BundleIdentity:
     """Return the identity of a bundle as it is answered."""
     return BundleIdentity(

@@ -104,7 +104,8 @@ def _predictions() -> JSON:
         "summary": "Forecast how long jobs will run",
         "description": "One job, or `{\"jobs\": [...]}`. A faulty job of a batch gets a problem in its "
         "place; the others get their answers. With `elapsed_s` the answer has `remaining`, with `ages_s` "
-        "it has `survival`.",
+        "it has `survival`. With `memory_risk`, `command` or a workload column, such as `model_family`, it "
+        "has `vram`; with `candidates` it has `placements`, the best first, and `topology`.",
         "requestBody": _body(("Job", "JobBatch"), examples.PREDICTION_REQUESTS),
         "responses": {
             "200": _answer("The forecasts", ("Prediction", "PredictionBatch"), examples.PREDICTION_ANSWERS),

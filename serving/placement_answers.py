@@ -14,7 +14,6 @@ from predictor.contracts.topology import (
     RankedPlacement,
     TopologyJob,
 )
-from predictor.errors import ArgumentError
 from predictor.forecasting.topology.affinity import AffinityHint, choose_gpus
 from predictor.forecasting.topology.collectives import node_type_of
 from predictor.forecasting.topology.duration_on import duration_on
@@ -115,7 +114,8 @@ class PlacementAnswers:
             hint = self._hint(kind, fixed, count)
             found.append(AffinityView(
                 host=placement.hosts[place] if placement.hosts else None, gpus=list(hint.gpus),
-                cpu_bind=hint.cpu_bind, environment=hint.environment, sentence=hint.sentence,
+                cpu_bind=hint.cpu_bind, slurm_cpu_bind=hint.slurm_cpu_bind,
+                environment=hint.environment, sentence=hint.sentence,
             ))  # fmt: skip
         return found
 
@@ -147,26 +147,21 @@ class PlacementAnswers:
 
 def placements_of(candidates: list[Candidate], gpu_type: str | None) -> tuple[list[Placement], list[Fault]]:
     """Return the candidates as placements, and every fault of theirs."""
-    placements, faults = [], []
-    for place, one in enumerate(candidates):
-        try:
-            placements.append(Placement(
-                gpu_type=(one.gpu_type or gpu_type or "").lower(), gpus_per_node=tuple(one.gpus_per_node),
-                hosts=tuple(one.hosts or ()), shared_levels=one.shared_levels,
-                gpu_indices=tuple(tuple(gpus) for gpus in one.gpu_indices or ()),
-            ))  # fmt: skip
-        except ArgumentError as error:
-            faults += [Fault(pointer=f"/candidates/{place}", code="invalid", detail=f) for f in error.faults]
-            continue
-        if placements[-1].gpu_count == 0:
-            faults.append(Fault(pointer=f"/candidates/{place}/gpus_per_node", code="out-of-range",
-                                detail="a placement has at least one GPU"))  # fmt: skip
-        elif placements[-1].gpu_count != placements[0].gpu_count:
-            detail = (
-                f"it has {placements[-1].gpu_count} GPUs and the first {placements[0].gpu_count}; compare "
-                f"placements of one number"
-            )
-            faults.append(Fault(pointer=f"/candidates/{place}/gpus_per_node", code="invalid", detail=detail))
+    placements = [
+        Placement(
+            gpu_type=(one.gpu_type or gpu_type or "").lower(), gpus_per_node=tuple(one.gpus_per_node),
+            hosts=tuple(one.hosts or ()), shared_levels=one.shared_levels,
+            gpu_indices=tuple(tuple(gpus) for gpus in one.gpu_indices or ()),
+        )
+        for one in candidates
+    ]  # fmt: skip
+    faults = []
+    first = placements[0].gpu_count
+    for place, one in enumerate(placements):
+        said = list(one.faults)
+        if not said and one.gpu_count != first:
+            said.append(f"{one.gpu_count} GPUs, but the first has {first}; compare those of one number")
+        faults += [Fault(pointer=f"/candidates/{place}", code="invalid", detail=text) for text in said]
     return placements, faults
 
 

@@ -86,11 +86,16 @@ class LinkView(Struct, kw_only=True, frozen=True):
 
 
 class AffinityView(Struct, kw_only=True, frozen=True):
-    """Where the processes on one node should run: GPUs, cores as ``taskset -c`` takes them, variables."""
+    """Where the processes on one node should run: GPUs, cores, and variables for them.
+
+    ``cpu_bind`` is what ``taskset -c`` takes, ``slurm_cpu_bind`` what ``srun --cpu-bind`` takes with a task
+    per GPU; both are "" where the cores are not known.
+    """
 
     host: str | None
     gpus: list[int]
     cpu_bind: str
+    slurm_cpu_bind: str
     environment: dict[str, str]
     sentence: str
 

@@ -8,7 +8,7 @@ from structlog.typing import FilteringBoundLogger
 from predictor.contracts.memory import MemoryForecast
 from predictor.contracts.request import JobRequest
 from predictor.errors import PredictorError
-from serving.memory_answers import USUAL_RISK, MemoryAnswers, MemoryQuestion, memory_request
+from serving.memory_answers import USUAL_RISK, MemoryAnswers, MemoryQuestion, is_blind, memory_request
 from serving.placement_answers import PlacementAnswers, placements_of
 from serving.ports import Forecast
 from serving.problems import Fault, Problem, domain_problem, problem
@@ -66,7 +66,7 @@ class Resources:
                 placements, _ = placements_of(one.job.candidates, one.job.gpu_type)
                 one.answer.placements, one.answer.topology = self._placements.rank(
                     placements, memory_request(one.job, one.request), cluster=one.request.cluster or "",
-                    duration=one.forecast, memory=memory,
+                    duration=one.forecast, memory=None if memory is None or is_blind(memory) else memory,
                 )  # fmt: skip
         except PredictorError as error:
             return domain_problem(error)
