@@ -10,7 +10,9 @@ import numpy as np
 from predictor.scheduling import columns as c
 from predictor.scheduling.coordinator import Coordinator
 from predictor.scheduling.eta import Eta, expected_ends, forecast_starts
+from predictor.scheduling.parameter_vector import parameter_vector
 from predictor.scheduling.passes import nodes_of
+from predictor.scheduling.priority import rank_and_key
 from predictor.scheduling.quota import UNLIMITED
 from predictor.scheduling.reasons import waiting_reason
 from predictor.scheduling.remaining import quantile_s, remaining_s
@@ -33,9 +35,9 @@ _STEPS_S = (900.0, 3600.0, 3 * 3600.0, 6 * 3600.0, 12 * 3600.0, 24 * 3600.0)
 
 
 def queue_order(
-    coordinator: Coordinator, most: int, *, pool: str = "", workload_class: str = ""
+    coordinator: Coordinator, most: int, *, now_s: float, pool: str = "", workload_class: str = ""
 ) -> tuple[int, IntArray]:
-    """Return how many jobs wait (after filters), and the slots of the first of them in order."""
+    """Return how many jobs wait (after filters), and the slots of the first of them in order at ``now_s``."""
     store = coordinator.state.store
     slots = store.waiting_slots
     ints, floats = store.ints, store.floats
@@ -45,10 +47,16 @@ def queue_order(
     if workload_class:
         which = coordinator.policy.workload_class(workload_class)
         slots = slots[ints[c.CLASS, slots] == which]
-    keys = np.where(np.isnan(floats[c.KEY, slots]), np.inf, floats[c.KEY, slots])
-    # beyond its guard the key of a job is its submission, and it comes before all of its tier
-    guarded = (keys == floats[c.SUBMIT, slots]) & (coordinator.policy.order.by != "submit")
-    keys = keys + _RANKS_APART * (2 * ints[c.TIER, slots] + ~guarded)
+    ranks = np.empty(len(slots), dtype=np.int64)
+    keys = np.empty(len(slots))
+    left = floats[c.KEY, slots]  # a copy: passes look at no job while all units are taken, and leave no key
+    widest = float(coordinator.state.capacity.total.max())
+    rank_and_key(
+        floats, ints, slots, len(slots), now_s, parameter_vector(coordinator.policy),
+        coordinator.state.teams.share, widest, ranks, keys,
+    )  # fmt: skip
+    floats[c.KEY, slots] = left
+    keys += _RANKS_APART * ranks
     count = min(most, len(slots))
     if count < len(slots):
         first = np.argpartition(keys, count)[:count]
@@ -67,14 +75,16 @@ def queue_page(
     workload_class: str = "",
 ) -> QueuePage:
     """Return a page of the waiting jobs."""
-    total, order = queue_order(coordinator, offset + limit, pool=pool, workload_class=workload_class)
+    total, order = queue_order(
+        coordinator, offset + limit, now_s=now_s, pool=pool, workload_class=workload_class
+    )
     rows = tuple(_queue_row(coordinator, slot, now_s) for slot in order[offset : offset + limit].tolist())
     return QueuePage(total=total, rows=rows)
 
 
 def etas(coordinator: Coordinator, most: int, now_s: float) -> dict[str, Eta]:
     """Return the ETAs of the first waiting jobs by job id."""
-    _, order = queue_order(coordinator, most)
+    _, order = queue_order(coordinator, most, now_s=now_s)
     found = forecast_starts(coordinator.state, order, now_s)
     return dict(zip(coordinator.state.store.job_ids(order.tolist()), found, strict=True))
 
@@ -186,7 +196,7 @@ def explain(coordinator: Coordinator, job_id: str, now_s: float) -> Explanation:
             factors={}, reason=None, promise=None, forecast=runs.remaining,
             would_change=(f"It runs in {runs.pool} since {now_s - runs.started_s:.0f} s.",),
         )  # fmt: skip
-    _, order = queue_order(coordinator, store.n_queue)
+    _, order = queue_order(coordinator, store.n_queue, now_s=now_s)
     position = int(np.flatnonzero(order == slot)[0]) + 1
     ahead = forecast_starts(coordinator.state, order[:position], now_s)[-1]
     row = _queue_row(coordinator, slot, now_s)
@@ -240,11 +250,12 @@ def _queue_row(coordinator: Coordinator, slot: int, now_s: float) -> QueueRow:
     held = int(state.teams.used[team].sum())
     most = int(min(state.teams.most[team].max(), UNLIMITED))
     start_s = float(floats[c.PROMISE, slot])
+    parts, key = factors(coordinator, slot, now_s), float(floats[c.KEY, slot])
     return QueueRow(
         job_id=job.job_id, user=job.user, team=job.team, gpu_type=job.gpu_type, width=job.width,
         workload_class=coordinator.policy.classes[int(ints[c.CLASS, slot])].name, pool=job.pool,
-        submitted_s=float(floats[c.SUBMIT, slot]), limit_s=limit_s, score=float(floats[c.KEY, slot]),
-        factors=factors(coordinator, slot, now_s), reason=waiting_reason(state.store, slot, held, most),
+        submitted_s=float(floats[c.SUBMIT, slot]), limit_s=limit_s, factors=parts,
+        score=sum(parts.values()) if math.isnan(key) else key, reason=waiting_reason(state.store, slot, held, most),
         forecast={name: quantile_s(logs, limit_s, level) for name, level in _LEVELS.items()},
         promise=None if math.isnan(start_s) else (start_s, _latest(coordinator, slot)),
         requeues=int(ints[c.EVICTIONS, slot]),

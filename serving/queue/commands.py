@@ -14,7 +14,6 @@ from predictor.contracts.events import (
     JobProgressed,
     JobStarted,
     JobSubmitted,
-    NodesChanged,
 )
 from predictor.contracts.request import JobRequest
 from predictor.scheduling import views
@@ -23,6 +22,7 @@ from serving.engine.engine import Engine
 from serving.engine.steps import Applied
 from serving.ports import Forecast
 from serving.problems import Fault, Problem, ProblemError, invalid_request, problem
+from serving.queue.node_changes import node_events
 from serving.queue.once import Once
 from serving.queue.operation import Call, Reply
 from serving.queue.schemas import (
@@ -228,33 +228,7 @@ class QueueCommands:
         return await self._once.run(call, lambda: self._nodes(call, body))
 
     async def _nodes(self, call: Call, body: NodeChanges) -> Reply:
-        pools = {pool.pool: pool for pool in views.capacity(self._engine.coordinator, self._engine.now_s())}
-        faults = []
-        for place, node in enumerate(body.nodes):
-            pool = pools.get(node.pool)
-            if pool is None:
-                detail = f"there is no pool '{node.pool[:60]}'; known are {', '.join(pools)}"
-                faults.append(Fault(pointer=f"/nodes/{place}/pool", code="unknown-pool", detail=detail))
-            elif (node.node is None) == bool(pool.nodes):
-                detail = f"pool '{node.pool[:60]}' " + (
-                    "has nodes: name one by its index" if pool.nodes else "has no nodes"
-                )
-                faults.append(Fault(pointer=f"/nodes/{place}/node", code="invalid", detail=detail))
-            elif node.node is not None and node.node >= len(pool.nodes):
-                detail = f"node {node.node} does not exist; pool '{node.pool[:60]}' has {len(pool.nodes)}"
-                faults.append(Fault(pointer=f"/nodes/{place}/node", code="out-of-range", detail=detail))
-        if faults:
-            raise ProblemError(invalid_request(faults))
-        now_s = self._engine.now_s()
-        events: list[Event] = []
-        for node in body.nodes:
-            pool = pools[node.pool]
-            full = pool.full_total if node.node is None else pool.nodes[node.node].full
-            units = (full if node.capacity is None else node.capacity) if node.state == "up" else 0
-            if node.node is None:
-                events.append(NodesChanged(now_s=now_s, pool=node.pool, total=units))
-            else:
-                events.append(NodesChanged(now_s=now_s, pool=node.pool, node_units={node.node: units}))
+        events = node_events(self._engine.coordinator, body.nodes, self._engine.now_s())
 
         def receipt(applied: Applied) -> ChangeReceipt:
             views = [decision_view(decision) for decision in applied.decisions]

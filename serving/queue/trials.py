@@ -1,12 +1,13 @@
 """This module tries changes without making them: on the same Coordinator, rolled back at the end."""
 
-from predictor.contracts.events import Event, JobChanged, NodesChanged, PolicyChanged
+from predictor.contracts.events import Event, JobChanged, PolicyChanged
 from predictor.scheduling.policy_document import policy_document
-from predictor.scheduling.views import capacity, queue_page
+from predictor.scheduling.views import queue_page
 from serving.engine.changes import decision_view
 from serving.engine.engine import Engine
 from serving.problems import Fault, ProblemError, invalid_request, problem
 from serving.queue.commands import Forecasts
+from serving.queue.node_changes import node_events
 from serving.queue.operation import Call, Reply
 from serving.queue.policies import changed_policy
 from serving.queue.schemas import PolicyUpdate, WhatIf
@@ -81,17 +82,7 @@ class QueueTrials:
                 now_s=now_s, job_id=job_id, workload_class=body.change.workload_class,
                 deadline_s=None if deadline is None else as_epoch_s(deadline),
             ))  # fmt: skip
-        pools = {pool.pool: pool for pool in capacity(self._engine.coordinator, now_s)}
-        for place, node in enumerate(body.nodes):
-            if node.pool not in pools:
-                detail = f"there is no pool '{node.pool[:60]}'; known are {', '.join(pools)}"
-                fault = Fault(pointer=f"/nodes/{place}/pool", code="unknown-pool", detail=detail)
-                raise ProblemError(invalid_request([fault]))
-            units = (node.capacity or 0) if node.state == "up" else 0
-            if node.node is None:
-                events.append(NodesChanged(now_s=now_s, pool=node.pool, total=units))
-            else:
-                events.append(NodesChanged(now_s=now_s, pool=node.pool, node_units={node.node: units}))
+        events += node_events(self._engine.coordinator, body.nodes, now_s)
         return events
 
 

@@ -199,7 +199,7 @@ def _read_cursor(text: str) -> int:
         return 0
     try:
         plain = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
-        if plain[:1] == "o" and plain[1:].isdigit() and len(plain) < 12:
+        if plain[:1] == "o" and plain[1:].isdigit() and len(plain) < 12 and _cursor(int(plain[1:])) == text:
             return int(plain[1:])
     except ValueError:
         pass

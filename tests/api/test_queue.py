@@ -1,0 +1,256 @@
+"""The operations that change the queue: what they take, what they refuse, and that each counts once."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from serving.engine.steps import Role
+from tests.api.harness import Harness, check_problem, pointers
+from tests.api.queueing import (
+    CLUSTER,
+    POOL,
+    UNITS,
+    fill,
+    get,
+    job,
+    order_of,
+    queueing,
+    role_of,
+    state_of,
+    submit,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_job_that_fits_starts_at_once_and_its_receipt_has_the_forecast(harness: Harness) -> None:
+    async with queueing(harness) as (client, _):
+        answer = await client.post("/v1/jobs", json=job("a"))
+        running = await get(client, "/v1/jobs")
+    body = answer.json()
+    assert (answer.status_code, body["job_id"], body["state"]) == (200, "a", "running")
+    assert body["forecast"]["source"] == "model"
+    assert body["forecast"]["model"]["version"] == "v1"
+    assert body["forecast"]["quantiles_s"]["q50"] == pytest.approx(0.45 * 3600)
+    assert [decision["kind"] for decision in body["decisions"]] == ["started"]
+    assert body["decisions"][0]["reason"]["sentence"]
+    assert [(item["job_id"], item["width"]) for item in running["items"]] == [("a", 8)]
+
+
+async def test_the_callers_own_numbers_take_the_place_of_the_models(harness: Harness) -> None:
+    async with queueing(harness) as (client, _):
+        flat = (await client.post("/v1/jobs", json=job("a", forecast={"duration_s": 60}))).json()
+        spread = job("b", forecast={"quantiles_s": {"q10": 10, "q90": 1000}})
+        wide = (await client.post("/v1/jobs", json=spread)).json()
+    assert flat["forecast"]["source"] == "caller"
+    assert set(flat["forecast"]["quantiles_s"].values()) == {60.0}
+    assert wide["forecast"]["quantiles_s"]["q50"] == pytest.approx(100.0)
+
+
+async def test_a_batch_answers_each_job_in_its_place_and_takes_the_good_ones(harness: Harness) -> None:
+    jobs = [job("a"), job("b", 0, walltime_s=0), job("a"), job("wide", 1000), job("c", UNITS)]
+    async with queueing(harness) as (client, _):
+        body = (await client.post("/v1/jobs", json={"jobs": jobs})).json()
+        assert await order_of(client) == ["c"]
+    assert [item["status"] for item in body["jobs"]] == [200, 422, 409, 422, 200]
+    assert body["failed"] == 3
+    assert [item.get("state") for item in body["jobs"]] == ["running", None, None, None, "waiting"]
+    assert body["jobs"][1]["problem"]["errors"][0]["pointer"] == "/jobs/1/walltime_s"
+    assert body["jobs"][3]["problem"]["code"] == "job-refused"
+
+
+async def test_a_batch_above_the_limit_is_refused_whole(harness: Harness) -> None:
+    async with queueing(harness, max_jobs=2) as (client, _):
+        answer = await client.post("/v1/jobs", json={"jobs": [job(str(n)) for n in range(3)]})
+        check_problem(answer, 422, "too-many-jobs")
+        assert (await get(client, "/v1/jobs"))["total"] == 0
+
+
+FAULTY: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "no job_id": ({"requested_gpus": 1}, ["/job_id"]),
+    "no walltime": (job("a", walltime_s=0), ["/walltime_s"]),
+    "a time of its own": (job("a", submitted_at=1793698200), ["/submitted_at"]),
+    "an attempt": (job("a", attempt=2), ["/attempt"]),
+    "an unknown field": (job("a", colour=4), ["/colour"]),
+    "no quantile": (job("a", forecast={"quantiles_s": {"median": 3}}), ["/forecast/quantiles_s"]),
+    "falling quantiles": (job("a", forecast={"quantiles_s": {"q10": 3, "q50": 2}}), ["/forecast/quantiles_s"]),
+    "both kinds": (job("a", forecast={"duration_s": 3, "quantiles_s": {"q50": 2}}), ["/forecast/duration_s"]),
+    "several": (job("a", walltime_s=0, attempt=1), ["/attempt", "/walltime_s"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("story", FAULTY)
+async def test_every_fault_of_a_submission_is_named_and_nothing_is_taken_up(
+    harness: Harness, story: str
+) -> None:
+    body, want = FAULTY[story]
+    async with queueing(harness) as (client, _):
+        answer = await client.post("/v1/jobs", json=body)
+        check_problem(answer, 422, "invalid-request")
+        assert pointers(answer) == want
+        assert (await get(client, "/v1/jobs"))["total"] == 0
+
+
+IMPOSSIBLE = {
+    "wider than the pool": (job("a", UNITS + 1), "TOO_WIDE"),
+    "an unknown pool": (job("a", pool="cpu"), "NO_SUCH_POOL"),
+    "an unknown class": (job("a", workload_class="royal"), "NO_SUCH_CLASS"),
+    "a device that is not there": (job("a", gpu_type="h100"), "NO_DEVICE_OF_TYPE"),
+}
+
+
+@pytest.mark.parametrize("story", IMPOSSIBLE)
+async def test_what_can_never_run_is_refused_with_the_reason(harness: Harness, story: str) -> None:
+    body, code = IMPOSSIBLE[story]
+    async with queueing(harness) as (client, _):
+        answer = await client.post("/v1/jobs", json=body)
+        check_problem(answer, 422, "job-refused")
+        assert code in [fault["code"] for fault in answer.json()["errors"]]
+        check_problem(await client.get("/v1/jobs/a/explanation"), 404, "not-found")
+
+
+async def test_a_job_that_is_known_is_a_conflict_until_it_has_ended(harness: Harness) -> None:
+    async with queueing(harness) as (client, _):
+        await submit(client, job("a"))
+        check_problem(await client.post("/v1/jobs", json=job("a")), 409, "job-conflict")
+        assert (await client.post("/v1/jobs/a/outcome", json={"event": "finished"})).status_code == 200
+        assert (await client.post("/v1/jobs", json=job("a"))).json()["state"] == "running"
+
+
+async def test_a_full_queue_says_when_to_come_again(harness: Harness) -> None:
+    async with queueing(harness, max_waiting=2) as (client, _):
+        await fill(client)
+        await submit(client, job("a"), job("b"))
+        answer = await client.post("/v1/jobs", json=job("c"))
+        check_problem(answer, 429, "queue-full")
+        assert int(answer.headers["retry-after"]) > 0
+
+
+async def test_a_repeated_key_gets_the_same_answer_and_has_one_effect(harness: Harness) -> None:
+    async with queueing(harness) as (client, services):
+        headers = {"idempotency-key": "k1"}
+        calls = [client.post("/v1/jobs", json=job("a"), headers=headers) for _ in range(4)]
+        answers = await asyncio.gather(*calls)
+        assert {answer.status_code for answer in answers} == {200}
+        assert len({answer.text for answer in answers}) == 1
+        other = await client.post("/v1/jobs", json=job("b"), headers=headers)
+        check_problem(other, 409, "idempotency-conflict")
+        assert (await get(client, "/v1/jobs"))["total"] == 1
+    async with queueing(harness) as (client, services):  # an answer outlives the process
+        again = await client.post("/v1/jobs", json=job("a"), headers=headers)
+        assert again.text == answers[0].text
+        assert services.queue is not None
+        assert services.queue.engine.sequence == 1
+
+
+async def test_a_key_that_cannot_be_one_is_refused(harness: Harness) -> None:
+    async with queueing(harness) as (client, _):
+        answer = await client.post("/v1/jobs", json=job("a"), headers={"idempotency-key": "x" * 201})
+        check_problem(answer, 422, "invalid-request")
+
+
+async def test_a_withdrawn_job_is_gone_and_its_units_go_to_the_next(harness: Harness) -> None:
+    async with queueing(harness) as (client, _):
+        await fill(client)
+        await submit(client, job("a"), job("b"))
+        assert (await client.delete("/v1/jobs/a")).json()["state"] == "ended"
+        assert await order_of(client) == ["b"]
+        body = (await client.delete("/v1/jobs/whole")).json()
+        assert [(one["kind"], one["job_id"]) for one in body["decisions"]] == [("started", "b")]
+        check_problem(await client.delete("/v1/jobs/a"), 404, "not-found")
+
+
+async def test_outcomes_carry_a_job_from_start_to_end_and_reach_the_model(harness: Harness) -> None:
+    async with queueing(harness) as (client, services):
+        await submit(client, job("a"), job("b", UNITS))
+        for body in ({"event": "started"}, {"event": "progress", "saved_s": 10}):
+            harness.clock.now_s += 60
+            answer = await client.post("/v1/jobs/a/outcome", json=body)
+            assert (answer.status_code, answer.json()["state"]) == (200, "running")
+        harness.clock.now_s += 600
+        end = {"event": "finished", "state": "COMPLETED", "peak_vram_mib": 9000, "exit_code": 0}
+        body = (await client.post("/v1/jobs/a/outcome", json=end)).json()
+        assert body["state"] == "ended"
+        assert [(one["kind"], one["job_id"]) for one in body["decisions"]] == [("started", "b")]
+        learned = (await client.post("/v1/predictions", json={"user": "ada", "walltime_s": 100})).json()
+        assert learned["support"]["count"] == 1
+        check_problem(await client.post("/v1/jobs/a/outcome", json=end), 404, "not-found")
+        wrong = await client.post("/v1/jobs/b/outcome", json={"event": "vanished"})
+        check_problem(wrong, 422, "invalid-request")
+
+
+async def test_an_outcome_that_does_not_fit_the_state_is_a_conflict(harness: Harness) -> None:
+    async with queueing(harness) as (client, _):
+        await fill(client)
+        await submit(client, job("a"))
+        answer = await client.post("/v1/jobs/a/outcome", json={"event": "finished"})
+        check_problem(answer, 409, "job-conflict")
+        assert await order_of(client) == ["a"]
+
+
+async def test_a_better_class_moves_a_waiting_job_ahead(harness: Harness) -> None:
+    async with queueing(harness) as (client, _):
+        await fill(client)
+        await submit(client, job("a"), job("b", walltime_s=5000))
+        assert await order_of(client) == ["a", "b"]
+        better = "production"
+        answer = await client.patch("/v1/jobs/b", json={"workload_class": better})
+        assert answer.status_code == 200, answer.text
+        assert await order_of(client) == ["b", "a"]
+        check_problem(await client.patch("/v1/jobs/b", json={}), 422, "invalid-request")
+        unknown = await client.patch("/v1/jobs/b", json={"workload_class": "royal"})
+        check_problem(unknown, 409, "job-conflict")
+        check_problem(
+            await client.patch("/v1/jobs/whole", json={"workload_class": better}), 409, "job-conflict"
+        )
+        check_problem(await client.patch("/v1/jobs/x", json={"workload_class": better}), 404, "not-found")
+
+
+async def test_drained_nodes_take_no_jobs_and_come_back_whole(harness: Harness) -> None:
+    async with queueing(harness) as (client, _):
+        nodes = [{"pool": POOL, "node": n, "state": "drain"} for n in range(8)]
+        assert (await client.post("/v1/nodes", json={"nodes": nodes})).status_code == 200
+        pool = (await get(client, "/v1/capacity"))["pools"][0]
+        assert (pool["total"], pool["free"], pool["down"]) == (0, 0, UNITS)
+        assert (await client.post("/v1/jobs", json=job("a"))).json()["state"] == "waiting"
+        back = await client.post("/v1/nodes", json={"nodes": [{"pool": POOL, "node": 3, "state": "up"}]})
+        assert [one["job_id"] for one in back.json()["decisions"]] == ["a"]
+        pool = (await get(client, "/v1/capacity"))["pools"][0]
+        assert (pool["total"], pool["free"]) == (8, 0)
+
+
+async def test_faults_of_nodes_are_all_named(harness: Harness) -> None:
+    nodes = [{"pool": "cpu"}, {"pool": POOL}, {"pool": POOL, "node": 8}, {"pool": POOL, "node": 1}]
+    async with queueing(harness) as (client, _):
+        answer = await client.post("/v1/nodes", json={"nodes": nodes})
+        check_problem(answer, 422, "invalid-request")
+        assert pointers(answer) == ["/nodes/0/pool", "/nodes/1/node", "/nodes/2/node"]
+
+
+async def test_a_standby_reads_and_follows_but_does_not_write(harness: Harness) -> None:
+    async with queueing(harness) as (leader, _):
+        await submit(leader, job("a"), job("b", UNITS))
+        async with harness.serving(cluster=CLUSTER, outcomes=harness.root / "other") as (standby, services):
+            await role_of(services, Role.STANDBY)
+            assert await order_of(standby) == ["b"]
+            answer = await standby.post("/v1/jobs", json=job("c"))
+            check_problem(answer, 503, "not-the-writer")
+            assert answer.headers["retry-after"]
+            for method, path in (("DELETE", "/v1/jobs/a"), ("PATCH", "/v1/policy"), ("POST", "/v1/nodes")):
+                body = None if method == "DELETE" else {"nodes": [{"pool": POOL, "node": 0}]}
+                body = {"patch": {}} if path == "/v1/policy" else body
+                refused = await standby.request(method, path, json=body)
+                check_problem(refused, 503, "not-the-writer")
+            await leader.delete("/v1/jobs/b")
+            async with asyncio.timeout(10):
+                while await order_of(standby):
+                    await asyncio.sleep(0.05)
+            assert await state_of(standby) == await state_of(leader)
+
+
+async def test_a_service_without_a_cluster_says_that_it_keeps_no_queue(harness: Harness) -> None:
+    async with harness.serving() as (client, _):
+        answer = await client.get("/v1/queue")
+    check_problem(answer, answer.status_code, answer.json()["code"])
+    assert answer.status_code in (404, 503)
