@@ -74,7 +74,7 @@ FAULTY: dict[str, tuple[dict[str, Any], list[str]]] = {
     "an attempt": (job("a", attempt=2), ["/attempt"]),
     "an unknown field": (job("a", colour=4), ["/colour"]),
     "no quantile": (job("a", forecast={"quantiles_s": {"median": 3}}), ["/forecast/quantiles_s"]),
-    "falling quantiles": (job("a", forecast={"quantiles_s": {"q10": 3, "q50": 2}}), ["/forecast/quantiles_s"]),
+    "falling quantiles": (job("a", forecast={"quantiles_s": {"q1": 3, "q5": 2}}), ["/forecast/quantiles_s"]),
     "both kinds": (job("a", forecast={"duration_s": 3, "quantiles_s": {"q50": 2}}), ["/forecast/duration_s"]),
     "several": (job("a", walltime_s=0, attempt=1), ["/attempt", "/walltime_s"]),
 }  # fmt: skip
@@ -162,7 +162,7 @@ async def test_a_withdrawn_job_is_gone_and_its_units_go_to_the_next(harness: Har
 
 
 async def test_outcomes_carry_a_job_from_start_to_end_and_reach_the_model(harness: Harness) -> None:
-    async with queueing(harness) as (client, services):
+    async with queueing(harness) as (client, _):
         await submit(client, job("a"), job("b", UNITS))
         for body in ({"event": "started"}, {"event": "progress", "saved_s": 10}):
             harness.clock.now_s += 60
