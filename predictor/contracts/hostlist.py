@@ -39,7 +39,7 @@ def _expand(piece: str, whole: str) -> list[str]:
         return [piece]
     end = piece.index("]", at)
     tails = _expand(piece[end + 1 :], whole)
-    names = []
+    names: list[str] = []
     for part in piece[at + 1 : end].split(","):
         found = _RANGE.fullmatch(part.strip())
         if found is None:
@@ -47,6 +47,8 @@ def _expand(piece: str, whole: str) -> list[str]:
         first, last = found[1], found[2] or found[1]
         if int(last) < int(first) or int(last) - int(first) > MOST_HOSTS:
             raise ArgumentError(f"range '{part}' of host list '{whole[:80]}' runs backwards or is too long")
+        if len(names) + (int(last) - int(first) + 1) * len(tails) > MOST_HOSTS:
+            raise ArgumentError(f"host list '{whole[:80]}' has more than {MOST_HOSTS} names")
         for number in range(int(first), int(last) + 1):
             names += [f"{piece[:at]}{number:0{len(first)}d}{tail}" for tail in tails]
     return names

@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 
 from predictor.contracts.cluster import ClusterProfile, LinkClass, NodeGroup, NodeType
 from predictor.contracts.hostlist import compress_hosts
+from predictor.data.clusters.faults import profile_faults
 from predictor.data.clusters.kubernetes_nodes import KubernetesNode
 from predictor.data.clusters.slurm_nodes import SlurmNode
 from predictor.data.clusters.slurm_topology import NetworkTree
-from predictor.data.clusters.toml_file import build_links
+from predictor.data.clusters.toml_file import MOST_GPUS, build_links
 from predictor.errors import ArgumentError, FormatError
 
 
@@ -31,7 +32,7 @@ def profile_of_slurm(
             node count as SYS.
 
     Raises:
-        FormatError: no node is up.
+        FormatError: no node is up, one has more than MOST_GPUS GPUs, or names are none or there twice.
         ArgumentError: a box has another number of GPUs than the nodes with its type.
     """
     found = [
@@ -66,6 +67,8 @@ def _kind(
     gpu_type: str, gpus: int, gpu_memory_mib: int, cpus: int, memory_mib: int,
     boxes: Mapping[str, NodeType] | None,
 ) -> NodeType:  # fmt: skip
+    if gpus > MOST_GPUS:
+        raise FormatError(f"a node with {gpus} x {gpu_type} is none; a node has {MOST_GPUS} GPUs at most")
     box = (boxes or {}).get(gpu_type)
     name = f"{gpu_type or 'cpu'}x{gpus}-{cpus}c-{memory_mib}m" if gpus else f"cpu-{cpus}c-{memory_mib}m"
     if box is not None and box.gpu_count != gpus:
@@ -91,10 +94,14 @@ def _profile(name: str, levels: tuple[str, ...], found: Sequence[_Found]) -> Clu
     members: dict[tuple[str, tuple[str, ...], str], list[str]] = {}
     for one in found:
         members.setdefault((one.kind.name, one.domains, one.pool), []).append(one.name)
-    return ClusterProfile(
+    profile = ClusterProfile(
         name=name, levels=levels, node_types=tuple(kinds.values()),
         groups=tuple(
             NodeGroup(hosts=compress_hosts(names), node_type=kind, domains=domains, pool=pool)
             for (kind, domains, pool), names in members.items()
         ),
     )  # fmt: skip
+    faults = profile_faults(profile)
+    if faults:
+        raise FormatError(f"the nodes make no cluster: {len(faults)} faults", faults=faults)
+    return profile

@@ -74,27 +74,27 @@ def parse_nccl_tests(text: str, *, where: str = "output") -> pd.DataFrame:
     workers, hosts = len(ranks), {host for _, host, _ in ranks}
     lines = [line.split() for line in text.splitlines()]
     heads = [fields[1:] for fields in lines if fields[:2] == ["#", "size"]]
-    if not heads or not {"time", "busbw"} <= set(heads[0]) or workers < 2:
+    if not heads or not {"time", "algbw", "busbw"} <= set(heads[0]) or workers < 2:
         raise FormatError(
             f"{where} has {len(heads)} tables and {workers} ranks; pass the whole output of a program of "
             "nccl-tests on two GPUs or more, such as all_reduce_perf"
         )
     columns = heads[0]
+    numbers = [columns.index(name) for name in ("size", "time", "algbw", "busbw")]
     results = [fields for fields in lines if len(fields) >= len(columns) and fields[0].isdigit()]
     try:
-        rows = [
-            (float(fields[0]), float(fields[columns.index("time")]) * _US)
-            for fields in results
-            if float(fields[columns.index("time")]) > 0
-        ]
+        table = [[float(fields[at]) for at in numbers] for fields in results]
     except ValueError as error:
         raise FormatError(f"{where} has a damaged line of results: {error}") from error
+    rows = [(size, time * _US) for size, time, _, _ in table if time > 0]
     if not rows:
         raise FormatError(f"{where} has no line of results")
     lowered = text.lower()
     operation = next((name for name in _OPERATIONS if f"{name}_perf" in lowered), None)
     if operation is None:
-        operation = _told_by_columns(columns, results, workers)
+        _, _, algorithm, bus = max(table)
+        reduces = "redop" in columns and results[0][columns.index("redop")] != "none"
+        operation = _told_by_factor(bus / max(algorithm, 1e-9), workers, reduces=reduces)
     return pd.DataFrame({
         "operation": _PLAIN.get(operation, operation), "workers": workers,
         "per_node": max(1, workers // len(hosts)),
@@ -102,16 +102,12 @@ def parse_nccl_tests(text: str, *, where: str = "output") -> pd.DataFrame:
     })  # fmt: skip
 
 
-def _told_by_columns(columns: list[str], results: list[list[str]], workers: int) -> str:
+def _told_by_factor(factor: float, workers: int, *, reduces: bool) -> str:
     """Return the operation of an output that does not name it, by what bus bandwidth is of the other.
 
-    It is 2 (K-1)/K for an all-reduce and (K-1)/K for its halves and the all-to-all, of which only a
-    reduce-scatter names what it reduces by.
+    It is 2 (K-1)/K for an all-reduce, and (K-1)/K for its halves and the all-to-all.
     """
-    last = max(results, key=lambda fields: float(fields[0]))
-    factor = float(last[columns.index("busbw")]) / max(float(last[columns.index("algbw")]), 1e-9)
-    is_sum = "redop" in columns and last[columns.index("redop")] != "none"
     share = (workers - 1) / workers
-    if is_sum:
+    if reduces:
         return "all_reduce" if factor > 1.5 * share else "reduce_scatter"
     return "all_gather" if factor < (1.0 + share) / 2.0 else "send_recv"

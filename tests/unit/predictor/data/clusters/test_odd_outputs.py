@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from predictor.contracts.cluster import ClusterProfile, LinkClass, LinkCost, Nic, NodeGroup, NodeType
+from predictor.contracts.hostlist import expand_hosts
 from predictor.data.clusters.assemble import profile_of_kubernetes, profile_of_slurm
 from predictor.data.clusters.collective_logs import parse_nccl_tests
 from predictor.data.clusters.kubernetes_nodes import gpu_type_of, read_kubernetes_nodes
@@ -119,6 +120,17 @@ def test_a_matrix_of_another_size_than_the_nodes_is_an_error() -> None:
         profile_of_slurm([])
 
 
+def test_counts_and_names_that_cannot_be_are_refused_before_they_cost_memory() -> None:
+    line = "NodeName={0} CPUTot=8 RealMemory=1 State=IDLE Gres=gpu:a100:{1}\n"
+    with pytest.raises(FormatError, match="256 GPUs at most"):
+        profile_of_slurm(read_slurm_nodes(line.format("n1", 99999)))
+    with pytest.raises(FormatError, match="2 faults") as caught:
+        profile_of_slurm(read_slurm_nodes(line.format("n1", 4) * 2 + line.format("n[3", 2)))
+    assert "two groups" in str(caught.value) or "not well formed" in str(caught.value)
+    with pytest.raises(ArgumentError, match="more than"):
+        expand_hosts("n[1-100000][1-100000][1-100000]")
+
+
 @pytest.mark.parametrize(
     ("label", "short"),
     [("NVIDIA-A10G", "a10g"), ("NVIDIA-GeForce-RTX-2080-Ti", "rtx-2080-ti"), ("Tesla-K80", "k80"),
@@ -185,6 +197,8 @@ def test_a_damaged_table_is_refused() -> None:
         parse_nccl_tests(f"{RANKS}{OLD}1000000 250000 float sum oops 10.0 15.0 0e+00 99 10.1 15.1 0e+00\n")
     with pytest.raises(FormatError, match="no line of results"):
         parse_nccl_tests(RANKS + OLD)
+    with pytest.raises(FormatError, match="damaged line"):
+        parse_nccl_tests(f"{RANKS}{OLD}1000000 250000 float sum 10.0 x 15.0 0e+00 99 10.1 15.1 0e+00\n")
 
 
 costs = st.builds(
