@@ -1,0 +1,197 @@
+"""The real service under load, killed at random moments: nothing acknowledged is lost, nothing counts twice."""
+
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from predictor.contracts.event_codec import decode_events
+from predictor.contracts.events import JobSubmitted
+from serving.engine.engine import STEP
+from serving.store.database import open_database
+from serving.store.event_log import StoredEvent
+from serving.store.sql_event_log import SqlEventLog
+from tests.services.live_service import LiveService, live_service
+from tests.services.postgres import Postgres, find_binaries, running_postgres
+
+KILLS = int(os.environ.get("PREDICTOR__TEST_KILLS", "2"))  # the long form: 200
+TAKE_OVER_S = 10.0
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 + 60 * KILLS)]
+
+
+class Load:
+    """Submits jobs and ends some of them, and remembers what was acknowledged.
+
+    Requests that broke are repeated with their key at the next instance, as clients should.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.submitted: dict[str, int] = {}  # job id: sequence of its receipt
+        self.ended: list[str] = []
+        self.open: list[tuple[str, str, dict[str, Any]]] = []
+        self.number = 0
+        self._stopping = threading.Event()
+
+    def run(self, *services: LiveService) -> None:
+        with httpx.Client(timeout=5) as client:
+            while not self._stopping.is_set():
+                if not self.open:
+                    self.number += 1
+                    job_id = f"{self.name}-{self.number}"
+                    body = {"job_id": job_id, "requested_gpus": 1 + self.number % 8, "walltime_s": 3600,
+                            "user": f"u{self.number % 5}", "forecast": {"duration_s": 600}}  # fmt: skip
+                    self.open.append(("submit", job_id, body))
+                    if self.number % 3 == 0 and self.submitted:
+                        self.open.append(("cancel", next(reversed(self.submitted)), {}))
+                what, job_id, body = self.open[0]
+                for service in services:
+                    if self._done(client, service, what, job_id, body):
+                        self.open.pop(0)
+                        break
+                else:
+                    time.sleep(0.02)
+
+    def _done(
+        self, client: httpx.Client, service: LiveService, what: str, job_id: str, body: dict[str, Any]
+    ) -> bool:
+        key = {"idempotency-key": f"{what}-{job_id}"}
+        try:
+            if what == "submit":
+                answer = client.post(f"{service.url}/v1/jobs", json=body, headers=key)
+            else:
+                answer = client.delete(f"{service.url}/v1/jobs/{job_id}", headers=key)
+        except httpx.TransportError:
+            return False
+        if answer.status_code == 503:
+            return False
+        assert answer.status_code == 200, answer.text
+        if what == "submit":
+            self.submitted[job_id] = answer.json()["sequence"]
+        else:
+            self.ended.append(job_id)
+        return True
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+
+def loaded(loads: list[Load], *services: LiveService) -> list[threading.Thread]:
+    threads = [threading.Thread(target=load.run, args=services, daemon=True) for load in loads]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def finish(loads: list[Load], threads: list[threading.Thread]) -> None:
+    for load in loads:
+        load.stop()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def read_events(store: str) -> list[StoredEvent]:
+    engine = open_database(store)
+    try:
+        return list(SqlEventLog(engine).read(limit=10**6))
+    finally:
+        engine.dispose()
+
+
+def check(store: str, loads: list[Load], service: LiveService) -> None:
+    """Every acknowledged event is in the log at its sequence and once; the log replays to the live state."""
+    events = read_events(store)
+    assert [event.sequence for event in events] == list(range(1, len(events) + 1))
+    epochs = [event.epoch for event in events]
+    assert epochs == sorted(epochs)
+    where: Counter[tuple[str, str]] = Counter()
+    at: dict[str, int] = {}
+    for event in events:
+        for one in decode_events(event.payload) if event.kind == STEP else ():
+            job_id = getattr(one, "job_id", "")
+            where[(type(one).__name__, job_id)] += 1
+            if isinstance(one, JobSubmitted):
+                at[job_id] = event.sequence
+    submitted = {job_id: number for load in loads for job_id, number in load.submitted.items()}
+    assert submitted
+    assert {job_id: at.get(job_id) for job_id in submitted} == submitted
+    ended = [job_id for load in loads for job_id in load.ended]
+    assert [job_id for job_id in ended if where[("JobCancelled", job_id)] != 1] == []
+    doubled = {key: count for key, count in where.items() if key[1] and count > 1}
+    assert doubled == {}
+    live = service.get("/v1/snapshot")
+    service.stop(signal.SIGKILL)
+    service.start()
+    again = service.get("/v1/snapshot")
+    if again["sequence"] == live["sequence"]:  # the clock may have woken the queue meanwhile
+        assert msgspec.json.encode(again["state"]) == msgspec.json.encode(live["state"])
+
+
+def test_no_acknowledged_event_is_lost_or_doubled_over_kills(tmp_path: Path) -> None:
+    rng = random.Random(0)
+    store = f"sqlite:///{tmp_path}/store.db"
+    loads = [Load(f"l{number}") for number in range(3)]
+    with live_service(tmp_path, store=store) as service:
+        service.start()
+        threads = loaded(loads, service)
+        for _ in range(KILLS):
+            time.sleep(rng.uniform(0.05, 0.6))
+            service.stop(signal.SIGKILL)
+            service.start()
+        time.sleep(0.3)
+        finish(loads, threads)
+        check(store, loads, service)
+
+
+@pytest.fixture
+def database() -> Any:  # Any: a generator of servers
+    binaries, reason = find_binaries()
+    if binaries is None:
+        pytest.skip(reason)
+    with running_postgres(binaries) as server:
+        yield server
+
+
+def test_a_second_instance_takes_over_within_ten_seconds_without_loss_or_double(
+    tmp_path: Path, database: Postgres
+) -> None:
+    store = database.new_database()
+    loads = [Load(f"l{number}") for number in range(2)]
+    with (
+        live_service(tmp_path, store=store, name="a") as first,
+        live_service(tmp_path, store=store, name="b") as second,
+    ):
+        first.start()
+        second.launch().wait_for_role("standby")
+        threads = loaded(loads, first, second)
+        time.sleep(1.0)
+        assert all(load.submitted for load in loads)
+        first.stop(signal.SIGKILL)
+        assert second.wait_for_role("leading", TAKE_OVER_S) < TAKE_OVER_S
+        first.launch().wait_for_role("standby")
+        time.sleep(0.5)
+        second.process.send_signal(signal.SIGSTOP)  # type: ignore[union-attr]  # a process runs
+        try:
+            assert first.wait_for_role("leading", TAKE_OVER_S) < TAKE_OVER_S
+        finally:
+            second.process.send_signal(signal.SIGCONT)  # type: ignore[union-attr]  # as above
+        second.wait_for_role("standby", TAKE_OVER_S)
+        time.sleep(0.5)
+        finish(loads, threads)
+        live, other = first.get("/v1/snapshot"), second.get("/v1/snapshot")
+        while other["sequence"] < live["sequence"]:
+            time.sleep(0.1)
+            other = second.get("/v1/snapshot")
+        if other["sequence"] == live["sequence"]:
+            assert other["state"] == live["state"]
+        second.stop()
+        check(store, loads, first)

@@ -1,0 +1,102 @@
+"""A real `predictor serve` with a queue on a free loopback port, which can be killed and started again."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ROOT = Path(__file__).parents[2]
+CLUSTER = "philly-11cb48"  # one pool of 64 GPUs
+PATIENCE_S = 120.0  # compiling takes long where it was never done before
+
+
+@dataclass
+class LiveService:
+    """One process at a time; its store outlives it."""
+
+    root: Path
+    store: str
+    port: int
+    name: str = "a"
+    process: "subprocess.Popen[bytes] | None" = None
+    client: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=30))
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def launch(self) -> "LiveService":
+        """Start the process, and do not wait for it."""
+        command = [sys.executable, "-m", "predictor.cli", "serve", "--insecure-dev", "--port", str(self.port)]
+        command += ["--cluster", CLUSTER, "--models", str(self.root / "none")]
+        command += ["--outcomes", str(self.root / f"outcomes-{self.name}")]
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("PREDICTOR_")}
+        environ |= {"PREDICTOR_STORE": self.store, "PREDICTOR_FALLBACK": str(ROOT / "models" / "fallback")}
+        with (self.root / f"service-{self.name}.log").open("ab") as log:
+            self.process = subprocess.Popen(command, env=environ, stdout=log, stderr=log)
+        return self
+
+    def start(self) -> "LiveService":
+        """Start, and wait until it leads."""
+        self.launch()
+        self.wait_for_role("leading")
+        return self
+
+    def wait_for_role(self, role: str, within_s: float = PATIENCE_S) -> float:
+        """Wait until /readyz tells this role; return how long it took."""
+        began = time.monotonic()
+        while time.monotonic() - began < within_s:
+            assert self.process is not None
+            assert self.process.poll() is None, self.log()
+            try:
+                checks = self.client.get(f"{self.url}/readyz").json()["checks"]
+            except httpx.TransportError:
+                checks = []
+            if any(check["name"] == "queue" and check["detail"].startswith(role) for check in checks):
+                return time.monotonic() - began
+            time.sleep(0.02)
+        raise AssertionError(f"not {role} within {within_s} s: {self.log()}")
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """End the process."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(number)
+            self.process.wait(60)
+
+    def log(self) -> str:
+        return (self.root / f"service-{self.name}.log").read_text()[-5000:]
+
+    def get(self, path: str) -> dict[str, Any]:  # Any: JSON values
+        answer = self.client.get(self.url + path)
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def post(self, path: str, body: object) -> dict[str, Any]:
+        answer = self.client.post(self.url + path, json=body)
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+
+@contextmanager
+def live_service(root: Path, *, store: str = "", name: str = "a") -> Iterator[LiveService]:
+    """Make a service that is not started yet; it ends with the block."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    made = LiveService(root, store or f"sqlite:///{root}/store.db", port, name)
+    try:
+        yield made
+    finally:
+        made.client.close()
+        made.stop(signal.SIGKILL)
