@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 
 from serving.queue.operation import Operation, Parameter
+from serving.queue.schemas import SubmissionReceipt, SubmissionReceipts
+from serving.schemas import FailedItem
 
 JSON = dict[str, Any]  # Any: JSON values
 
@@ -21,10 +23,27 @@ _KEY = {
 def operation_schemas(operations: Sequence[Operation]) -> JSON:
     """Return the schemas of all bodies and answers."""
     structs = {struct for operation in operations for struct in (*operation.body, *operation.answer)}
+    structs = (structs - {SubmissionReceipts}) | {SubmissionReceipt, FailedItem}
     _, schemas = msgspec.json.schema_components(
-        sorted(structs, key=lambda struct: struct.__name__), ref_template=_REF
+        sorted(structs, key=lambda struct: struct.__name__), ref_template=_REF, schema_hook=_any_value
     )
-    return dict(schemas)
+    # its items are of one of two shapes, which a struct can encode but not describe
+    receipts = {
+        "title": SubmissionReceipts.__name__, "description": SubmissionReceipts.__doc__, "type": "object",
+        "properties": {
+            "jobs": {"type": "array", "items": _one_of((SubmissionReceipt, FailedItem))},
+            "failed": {"type": "integer", "minimum": 0},
+        },
+        "required": ["jobs", "failed"],
+    }  # fmt: skip
+    return {**schemas, SubmissionReceipts.__name__: receipts}
+
+
+def _any_value(kind: type) -> JSON:
+    """Return the schema of ``object``, which is any JSON value."""
+    if kind is object:
+        return {}
+    raise NotImplementedError
 
 
 def operation_paths(

@@ -329,3 +329,11 @@ async def test_a_second_instance_on_the_same_store_shows_what_the_first_has(harn
         async with harness.serving(cluster=CLUSTER, outcomes=harness.root / "other") as (reader, services):
             await role_of(services, Role.STANDBY)
             assert await get(reader, "/v1/snapshot") == {**await get(client, "/v1/snapshot")}
+
+
+async def test_the_description_names_every_operation_of_the_queue(harness: Harness) -> None:
+    async with queueing(harness) as (client, services):
+        document = await get(client, "/openapi.json")
+        assert services.queue is not None
+        for operation in services.queue.operations:
+            assert document["paths"][operation.path][operation.method.lower()]["responses"]
