@@ -115,6 +115,7 @@ class Retraining:
             return RetrainResult(
                 outcome=RetrainOutcome.NOTHING_TO_DO, key=state.key, version=str(last["version"]),
                 collected=collected, facts=facts, last_outcome=str(last["outcome"]),
+                tracking_run=str(last.get("tracking_run", "")),
             )  # fmt: skip
         if force or state.read("finished") is not None:
             state.forget()

@@ -98,6 +98,32 @@ class GateSettings(_Section):
     slice_min_rows: int = Field(default=200, ge=1)
 
 
+class MeasuredSettings(_Section):
+    """A target that learns from measurements, and what its bundle must achieve.
+
+    ``measurements`` are CSV files (or patterns). ``coverage`` is the allowed share of observations within
+    the bound; where few groups were measured it is wide on purpose, hence 1 is allowed. A worsening is
+    relative to the recorded score of a champion that was judged on the same kind of data.
+    """
+
+    measurements: tuple[str, ...] = ()
+    must_beat_baselines: bool = True
+    coverage: tuple[Share, Share]
+    max_worsening: float = Field(default=0.1, ge=0.0)
+
+
+class MemorySettings(MeasuredSettings):
+    """Peak memory per GPU; the job table's ``peak_vram_mib`` teaches too."""
+
+    coverage: tuple[Share, Share] = (0.9, 1.0)
+
+
+class TopologySettings(MeasuredSettings):
+    """Relative throughput of placements."""
+
+    coverage: tuple[Share, Share] = (0.8, 1.0)
+
+
 class FitSettings(_Section):
     """What training is told."""
 
@@ -132,6 +158,8 @@ class PipelineSettings(BaseSettings):
     evaluation: EvaluationSettings = EvaluationSettings()
     gate: GateSettings = GateSettings()
     training: FitSettings = FitSettings()
+    memory: MemorySettings = MemorySettings()
+    topology: TopologySettings = TopologySettings()
 
     @classmethod
     def settings_customise_sources(

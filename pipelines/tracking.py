@@ -4,7 +4,9 @@ Nothing else imports mlflow, and commands import this module only when they need
 truth; what is kept here follows it, and keeping the same run again adds nothing.
 """
 
+import json
 import logging
+import math
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -17,7 +19,9 @@ from matplotlib.figure import Figure
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run
 from mlflow.entities.model_registry import ModelVersion
+from mlflow.exceptions import MlflowException
 
+from pipelines.measured_retrain import MeasuredRecord
 from pipelines.model_card import model_card, summary_params
 from pipelines.plots import feature_importance, report_figures
 from pipelines.reports import WindowReport
@@ -64,8 +68,41 @@ class MlflowTracker:
                 _log_target(client, child, record)
                 client.set_terminated(child.info.run_id, "FINISHED")
                 client.set_terminated(parent.info.run_id, "FINISHED")
-            _register(client, child, record)
+            _register(client, child, record.target, record.version, _outcome(record))
             return str(parent.info.run_id)
+
+    def record_measured(self, record: MeasuredRecord, parent: str) -> str:
+        """Keep a run of a target that learns from measurements, below that of the whole retraining.
+
+        Args:
+            parent: id of that run, "" or gone = one is made.
+        """
+        with _quiet("the run could not be recorded", self._uri):
+            if self._database is not None:
+                self._database.parent.mkdir(parents=True, exist_ok=True)
+            client = self._client()
+            experiment = self._experiment_id(client)
+            tags = {_VERSION_TAG: record.version, "predictor.target": record.target}
+            runs = client.search_runs([experiment], f"tags.`{_VERSION_TAG}` = '{record.version}'")
+            children = [run for run in runs if _PARENT_TAG in run.data.tags]
+            if len(children) == 1 and children[0].info.status == "FINISHED":
+                child = children[0]
+            else:
+                for run in runs:
+                    client.delete_run(run.info.run_id)
+                whole = parent if parent and _is_there(client, parent) else ""
+                if not whole:
+                    made = client.create_run(experiment, tags=tags, run_name=f"retrain {record.version}")
+                    whole = str(made.info.run_id)
+                    client.set_terminated(whole, "FINISHED")
+                child = client.create_run(
+                    experiment, run_name=record.target,
+                    tags={**tags, _PARENT_TAG: whole, "predictor.outcome": _verdict(record.decision.passed)},
+                )  # fmt: skip
+                _log_measured(client, child, record)
+                client.set_terminated(child.info.run_id, "FINISHED")
+            _register(client, child, record.target, record.version, _verdict(record.decision.passed))
+            return str(child.info.run_id)
 
     def follow(self, target: str, aliases: Mapping[str, ModelRef]) -> None:
         """Make the aliases of the registered model equal to those of the store."""
@@ -216,18 +253,48 @@ def _log_dataset(client: MlflowClient, run: Run, record: RunRecord) -> None:
     client.log_inputs(run.info.run_id, [DatasetInput(data, [InputTag("mlflow.data.context", "training")])])
 
 
-def _register(client: MlflowClient, run: Run, record: RunRecord) -> None:
-    known = _versions(client, record.target)
-    if record.version in known:
+def _register(client: MlflowClient, run: Run, target: str, version: str, outcome: str) -> None:
+    if version in _versions(client, target):
         return
-    if not client.search_registered_models(f"name = '{record.target}'"):
-        client.create_registered_model(record.target)
+    if not client.search_registered_models(f"name = '{target}'"):
+        client.create_registered_model(target)
     client.create_model_version(
-        record.target,
+        target,
         source=f"{run.info.artifact_uri}/bundle",
         run_id=run.info.run_id,
-        tags={_VERSION_TAG: record.version, "predictor.outcome": _outcome(record)},
+        tags={_VERSION_TAG: version, "predictor.outcome": outcome},
     )
+
+
+def _log_measured(client: MlflowClient, run: Run, record: MeasuredRecord) -> None:
+    run_id = run.info.run_id
+    _log_params(client, run, {name: value[:500] for name, value in record.params.items()})
+    judgement, now_ms = record.judgement, int(time.time() * 1000)
+    named = dict(judgement.metrics)
+    named |= {f"baseline.{name}.{judgement.score}": value for name, value in judgement.baselines.items()}
+    metrics = [
+        Metric(_metric_name(name), value, now_ms, 0) for name, value in named.items() if math.isfinite(value)
+    ]
+    for start in range(0, len(metrics), _METRICS_PER_BATCH):
+        client.log_batch(run_id, metrics=metrics[start : start + _METRICS_PER_BATCH])
+    data = Dataset(
+        name=f"{record.target} measurements", digest=record.data.fingerprint[:_DIGEST_LENGTH],
+        source_type="local", source=json.dumps({"sources": record.data.sources}),
+        profile=json.dumps({"num_rows": record.data.rows}),
+    )  # fmt: skip
+    client.log_inputs(run_id, [DatasetInput(data, [InputTag("mlflow.data.context", "training")])])
+    client.log_dict(run_id, {**judgement.to_json(), "gate": record.decision.to_json()}, "report.json")
+    client.log_text(run_id, record.card, "model_card.md")
+    for plot in sorted(record.plots.glob("*.png")):
+        client.log_artifact(run_id, str(plot), "plots")
+    client.log_artifacts(run_id, str(record.bundle), "bundle")
+
+
+def _is_there(client: MlflowClient, run_id: str) -> bool:
+    try:
+        return str(client.get_run(run_id).info.lifecycle_stage) == "active"
+    except MlflowException:
+        return False
 
 
 def _versions(client: MlflowClient, target: str) -> dict[str, ModelVersion]:
@@ -237,7 +304,11 @@ def _versions(client: MlflowClient, target: str) -> dict[str, ModelVersion]:
 
 
 def _outcome(record: RunRecord) -> str:
-    return "promoted" if record.decision.passed else "refused"
+    return _verdict(record.decision.passed)
+
+
+def _verdict(passed: bool) -> str:
+    return "promoted" if passed else "refused"
 
 
 @contextmanager

@@ -1,9 +1,15 @@
 """This module opens the tracker without importing MLflow before it is needed."""
 
 import os
+from typing import Protocol
 
+from pipelines.measured_retrain import MeasuredTracker
 from pipelines.retrain import Tracker
 from pipelines.settings import PipelineSettings
+
+
+class FullTracker(Tracker, MeasuredTracker, Protocol):
+    """Keeps runs of all targets."""
 
 
 def silence_telemetry() -> None:
@@ -11,7 +17,7 @@ def silence_telemetry() -> None:
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 
-def open_tracker(settings: PipelineSettings) -> Tracker:
+def open_tracker(settings: PipelineSettings) -> FullTracker:
     """Return the tracker on the configured MLflow store."""
     silence_telemetry()
     from pipelines.tracking import MlflowTracker  # noqa: PLC0415  (MLflow takes seconds to import)

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from pipelines.fallback import make_fallback
 from pipelines.settings import PipelineSettings, load_settings
+from pipelines.targets import store_of
 from pipelines.tracking_access import open_tracker
 from predictor.errors import ArgumentError, BundleError, PredictorError
 from predictor.forecasting.store import CHAMPION, FileModelStore, ModelRef
@@ -23,14 +24,14 @@ app = typer.Typer(
 
 _Config = Annotated[Path | None, typer.Option(help="TOML file with settings.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_Target = Annotated[str, typer.Option(help="What the model forecasts.")]
+_Target = Annotated[str, typer.Option(help="What the model forecasts: duration, vram or topology.")]
 _Version = Annotated[str, typer.Argument(help="A version, or an alias: champion, challenger, previous.")]
 
 
-@app.command("list", epilog="Example:  predictor models list --json")
+@app.command("list", epilog="Example:  predictor models list --target vram --json")
 def list_models(*, config: _Config = None, target: _Target = "duration", as_json: _Json = False) -> None:
     """List the published versions, the newest first, with their aliases."""
-    store = _store(load_settings(config), target)
+    store = store_of(load_settings(config), target)
     aliases = _by_version(store)
     rows = [{"version": name, "aliases": aliases.get(name, [])} for name in reversed(store.versions())]
     if as_json:
@@ -52,7 +53,7 @@ def show(
     version: _Version, *, config: _Config = None, target: _Target = "duration", as_json: _Json = False
 ) -> None:
     """Show the card of a version, or with --json its manifest."""
-    store = _store(load_settings(config), target)
+    store = store_of(load_settings(config), target)
     ref = _find(store, version)
     manifest = _manifest(ref.directory)
     if as_json:
@@ -75,7 +76,7 @@ def promote(
 ) -> None:
     """Make a version champion; the champion becomes previous. The service swaps to it by itself."""
     settings = load_settings(config)
-    store = _store(settings, target)
+    store = store_of(settings, target)
     _report(settings, target, store.promote(_find(store, version).version), as_json=as_json)
 
 
@@ -83,7 +84,7 @@ def promote(
 def rollback(*, config: _Config = None, target: _Target = "duration", as_json: _Json = False) -> None:
     """Swap champion and previous."""
     settings = load_settings(config)
-    _report(settings, target, _store(settings, target).rollback(), as_json=as_json)
+    _report(settings, target, store_of(settings, target).rollback(), as_json=as_json)
 
 
 @app.command(epilog="Example:  predictor models verify            (all versions)")
@@ -95,7 +96,7 @@ def verify(
     as_json: _Json = False,
 ) -> None:
     """Read bundles and check every digest; the exit code is 1 where one is damaged."""
-    store = _store(load_settings(config), target)
+    store = store_of(load_settings(config), target)
     names = store.versions() if version is None else (_find(store, version).version,)
     faults: dict[str, str | None] = {}
     for name in names:
@@ -112,10 +113,6 @@ def verify(
             typer.echo(f"{name}: {fault or 'valid'}")
     if any(faults.values()):
         raise typer.Exit(1)
-
-
-def _store(settings: PipelineSettings, target: str) -> FileModelStore:
-    return FileModelStore(settings.models.root / target)
 
 
 def _find(store: FileModelStore, name: str) -> ModelRef:

@@ -12,13 +12,15 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 
 from pipelines.duration_domain import duration_domain
+from pipelines.measured_retrain import MeasuredOutcome, MeasuredResult, MeasuredRetraining
 from pipelines.reports import Scores, finite
 from pipelines.retrain import STEPS, Retraining, RetrainOutcome, RetrainResult
 from pipelines.run_record import RunRecord, utc_text
 from pipelines.settings import load_settings
+from pipelines.targets import measured_targets, store_of
 from pipelines.tracking_access import open_tracker
 from predictor.cli import EXIT_REFUSED
-from predictor.forecasting.store import FileModelStore
+from predictor.data.table import read_table
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -58,10 +60,14 @@ def retrain(
     judged on that window. If it passes the gate it is refitted on everything,
     verified and made champion; else it becomes the alias challenger and the
     champion goes on serving.
+
+    GPU memory and topology are retrained after the durations, from the files
+    under [memory] and [topology] and from the peaks of the job table, judged on
+    groups that were kept out. A target without enough data is skipped.
     """
     settings = load_settings(config)
     domain = duration_domain()
-    store = FileModelStore(settings.models.root / domain.target)
+    store = store_of(settings, domain.target)
     console = Console(stderr=True)
     with Progress(
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
@@ -78,12 +84,25 @@ def retrain(
             settings=settings, domain=domain, store=store,
             tracker=lambda: open_tracker(settings), progress=progress,
         )  # fmt: skip
-        result = work.run(now=datetime.now(UTC), force=force)
+        now = datetime.now(UTC)
+        result = work.run(now=now, force=force)
+        jobs = read_table(result.collected.table)
+        others = [
+            MeasuredRetraining(
+                settings=settings, section=section, target=target, store=store_of(settings, name),
+                tracker=lambda: open_tracker(settings), progress=progress,
+            ).run(jobs, now=now, parent=result.tracking_run, force=force)
+            for name, (target, section) in measured_targets(settings).items()
+        ]  # fmt: skip
     if as_json:
-        typer.echo(json.dumps(finite(plain(result)), indent=2, allow_nan=False))
+        document = plain(result) | {"targets": {one.target: one.to_json() for one in others}}
+        typer.echo(json.dumps(finite(document), indent=2, allow_nan=False))
     else:
         show(result, Console())
-    if result.outcome is RetrainOutcome.REFUSED:
+        for one in others:
+            show_measured(one, Console())
+    refused = [one for one in others if one.outcome is MeasuredOutcome.REFUSED]
+    if result.outcome is RetrainOutcome.REFUSED or refused:
         raise typer.Exit(EXIT_REFUSED)
 
 
@@ -160,6 +179,35 @@ def show(result: RetrainResult, console: Console) -> None:
     if record.champion_note:
         console.print(f"the champion was not scored: {record.champion_note}", highlight=False, markup=False)
     console.print(_verdict(result), highlight=False)
+
+
+def show_measured(result: MeasuredResult, console: Console) -> None:
+    """Print what became of a target that learns from measurements."""
+    name, judgement, decision = result.target, result.judgement, result.decision
+    if result.outcome is MeasuredOutcome.SKIPPED:
+        console.print(f"{name}: skipped: {result.reason}", highlight=False, markup=False)
+        return
+    if judgement is None or decision is None:
+        console.print(
+            f"{name}: nothing to do: input and settings are those of the last run "
+            f"({result.reason} {result.version})", highlight=False,
+        )  # fmt: skip
+        return
+    table = Table(
+        title=f"{name}: {judgement.score} on {', '.join(judgement.judged_on)}", box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0), show_edge=False, title_justify="left",
+    )  # fmt: skip
+    for head in ("model", judgement.score, "ours there"):
+        table.add_column(head, no_wrap=True, justify="left" if head == "model" else "right")
+    table.add_row("ours", f"{judgement.ours:.4f}", "", style="bold")
+    for model, value in sorted(judgement.baselines.items(), key=lambda item: item[1]):
+        table.add_row(model, f"{value:.4f}", f"{judgement.ours_beside[model]:.4f}")
+    console.print(table)
+    for check in decision.checks:
+        mark = "[green]pass[/green]" if check.passed else "[bold red]fail[/bold red]"
+        console.print(f"{mark} {check.code}: {check.sentence}", highlight=False)
+    is_champion = "is champion" if decision.passed else "is challenger only"
+    console.print(f"{name}: [bold]{result.outcome}[/bold]: {result.version} {is_champion}", highlight=False)
 
 
 def _verdict(result: RetrainResult) -> str:

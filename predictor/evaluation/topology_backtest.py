@@ -114,7 +114,8 @@ def backtest_topology(
     """Score ours and every baseline where placements, shapes, jobs or clusters are new.
 
     Each candidate is forecast by a model that never saw its block; the candidates of a group are then
-    compared, whatever model forecast them. Scales of ours are constants.
+    compared, whatever model forecast them. Scales of ours are constants. With one job or one cluster only,
+    there is no split of new ones.
     """
     runs = measured.runs
     group = groups_of(runs)
@@ -130,10 +131,12 @@ def backtest_topology(
             tell(name, 0.1 + 0.3 * number + 0.1 * repeat)
             reports.append(evaluate(block, pool="app-cluster", names=("app", "cluster")))
         splits[name] = _mean(reports)
-    tell(UNSEEN_APP, 0.7)
-    splits[UNSEEN_APP] = evaluate(_index(runs.signatures), pool="cluster", names=("cluster",))
-    tell(UNSEEN_CLUSTER, 0.85)
-    splits[UNSEEN_CLUSTER] = evaluate(_index(runs.clusters), pool="app", names=("app",))
+    if len(set(runs.signatures)) > 1:
+        tell(UNSEEN_APP, 0.7)
+        splits[UNSEEN_APP] = evaluate(_index(runs.signatures), pool="cluster", names=("cluster",))
+    if len(set(runs.clusters)) > 1:
+        tell(UNSEEN_CLUSTER, 0.85)
+        splits[UNSEEN_CLUSTER] = evaluate(_index(runs.clusters), pool="app", names=("app",))
     return TopologyReport(splits=splits, rows=len(runs), groups=int(group.max()) + 1)
 
 

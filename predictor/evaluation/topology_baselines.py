@@ -18,6 +18,7 @@ BoolArray = npt.NDArray[np.bool_]
 _BANDWIDTHS = {"aws": (6e9, 3.1e9), "azure": (20e9, 3.1e9), "dgx": (200e9, 25e9), "rtx": (6e9, 6e9)}
 _USUAL_BANDWIDTHS = (20e9, 5e9)
 _USUAL_GRADIENT_BYTES = 1e8
+_USUAL_STEP_S = 0.2
 _NODE_LOSS = 1e-3  # s, floor of the Pollux fit's terms
 Fitted = Callable[[BoolArray, BoolArray], FloatArray]
 
@@ -47,7 +48,14 @@ def _alpha_beta_s(runs: PlacementRuns) -> FloatArray:
         largest, nodes = max(pattern), len(pattern)
         comm = 2 * (largest - 1) / largest * size[row] / inside + 2 * (nodes - 1) / nodes * size[row] / across
         out[row] = comm
-    return out + np.nan_to_num(runs.one_gpu_step_s, nan=float(np.nanmedian(runs.one_gpu_step_s)))
+    return out + _alone_s(runs)
+
+
+def _alone_s(runs: PlacementRuns) -> FloatArray:
+    """Return the step time on one GPU; where it was not measured, the median of the others or a usual one."""
+    known = runs.one_gpu_step_s[np.isfinite(runs.one_gpu_step_s)]
+    usual = float(np.median(known)) if len(known) else _USUAL_STEP_S
+    return np.nan_to_num(runs.one_gpu_step_s, nan=usual)
 
 
 def pollux(runs: PlacementRuns, *, pool: str) -> Fitted:
@@ -62,7 +70,7 @@ def pollux(runs: PlacementRuns, *, pool: str) -> Fitted:
     )  # fmt: skip
     total = np.array([float(sum(pattern)) for pattern in runs.patterns])
     across = np.array([len(pattern) > 1 for pattern in runs.patterns])
-    alone = np.nan_to_num(runs.one_gpu_step_s, nan=float(np.nanmedian(runs.one_gpu_step_s)))
+    alone = _alone_s(runs)
 
     def step_s(theta: FloatArray, rows: IntArray) -> FloatArray:
         a_in, b_in, a_out, b_out = np.exp(theta[:4])
