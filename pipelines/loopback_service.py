@@ -70,8 +70,12 @@ class LoopbackService:
 
 
 @contextmanager
-def run_service(*, models: Path, outcomes: Path, log: Path) -> Iterator[LoopbackService]:
+def run_service(
+    *, models: Path, outcomes: Path, log: Path, cluster: str = "", store: Path | None = None
+) -> Iterator[LoopbackService]:
     """Start a service on a free port, and stop it at the end of the block, however that ends.
+
+    With a cluster it keeps a queue, whose events go to the SQLite file ``store``.
 
     Variables of the environment that configure a service of the site do not reach this one.
     """
@@ -83,6 +87,9 @@ def run_service(*, models: Path, outcomes: Path, log: Path) -> Iterator[Loopback
         "--models", str(models), "--outcomes", str(outcomes), "--insecure-dev",
     ]  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREDICTOR_")}
+    if cluster and store is not None:
+        command += ["--cluster", cluster]
+        environment["PREDICTOR_STORE"] = f"sqlite:///{store.resolve()}"
     with log.open("wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file, env=environment)  # noqa: S603  (our own)
         try:

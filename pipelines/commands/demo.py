@@ -19,6 +19,7 @@ from rich.console import Console
 
 from pipelines.commands import backtest as backtest_command
 from pipelines.commands import retrain as retrain_command
+from pipelines.demo_day import CLUSTER, UNITS, SimulatedDay, busy_day
 from pipelines.duration_domain import duration_domain, report_document
 from pipelines.ingest import ingest
 from pipelines.loopback_service import LoopbackService, run_service
@@ -62,8 +63,8 @@ def demo(
 ) -> None:
     """Run the whole loop on the embedded sample, offline: ingest, train, backtest, serve, predict.
 
-    It ends with a running service; Ctrl-C stops it. With DEMO_NO_WAIT=1 in the environment the command
-    checks the service, stops it and exits.
+    It ends with a running service, and the dashboard of a queue that lives through a day; Ctrl-C stops both.
+    With DEMO_NO_WAIT=1 in the environment the command checks them, stops them and exits.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # leave by the clean way out
     log = find_sample(sample)
@@ -84,9 +85,17 @@ def demo(
             show(f"{service.call('/v1/models')['served']['version']} answers")
         with show.step("ask for forecasts, and report an outcome"):
             converse(service, frame, show)
-        with show.step("where to look next"):
+        with (
+            run_service(
+                models=models, outcomes=directory / "day", log=directory / "queue.log", cluster=CLUSTER,
+                store=directory / "queue.db",
+            ) as queue,
+            show.step("live through a day at the queue, and where to look next"),
+        ):  # fmt: skip
+            day = start_day(queue, frame, show)
             point_out(service, directory, models, show)
-        wait(service, show)
+            show(f"{'the queue, live:':<24}{queue.url}/   (a day in {day.lasts_s / 60:.1f} minutes)")
+            wait(service, queue, day, show)
 
 
 @dataclass(slots=True)
@@ -233,16 +242,29 @@ def point_out(service: LoopbackService, directory: Path, models: Path, show: Sta
         show(f"{what + ':':<24}{where}")
 
 
-def wait(service: LoopbackService, show: Stage) -> None:
-    """Wait for Ctrl-C; with DEMO_NO_WAIT=1 only look whether the service answers."""
+def start_day(queue: LoopbackService, frame: pd.DataFrame, show: Stage) -> SimulatedDay:
+    """Fill the queue with the jobs of a morning."""
+    queue.wait_until_ready()
+    day = SimulatedDay(queue, busy_day(frame, UNITS))
+    day.begin()
+    waiting, running = day.counts()
+    show(f"{running} jobs run and {waiting} wait on {UNITS} GPUs; a day passes {day.speed:.0f} times as fast")
+    return day
+
+
+def wait(service: LoopbackService, queue: LoopbackService, day: SimulatedDay, show: Stage) -> None:
+    """Play the day until Ctrl-C; with DEMO_NO_WAIT=1 only look whether services and page answer."""
     if os.environ.get("DEMO_NO_WAIT") == "1":
+        day.check()
         status = service.call("/readyz")["status"]
-        show(f"\n      {service.url} is {status}; DEMO_NO_WAIT=1: stopping it")
+        show(f"\n      {service.url} is {status}, the queue moves; DEMO_NO_WAIT=1: stopping it")
         return
-    show("\n      Ctrl-C stops the service")
+    show("\n      Ctrl-C stops the services")
     try:
-        service.process.wait()
+        while service.process.poll() is None and queue.process.poll() is None:
+            day.step()
+            time.sleep(0.25)
     except KeyboardInterrupt:
         show("stopped")
         return
-    raise PipelineError(f"the service ended by itself; its log is '{service.log}'")
+    raise PipelineError(f"a service ended by itself; the logs are '{service.log}' and '{queue.log}'")

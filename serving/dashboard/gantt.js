@@ -10,7 +10,7 @@ export function drawTimeline(running, reservations, nowS) {
   const ends = running.map((job) => nowS + (job.remaining.q90 ?? 0)).concat(reservations.map((one) => one.latest_s));
   const horizon = Math.max(nowS + 600, ...ends.filter(Number.isFinite));
   const from = Math.max(Math.min(nowS, ...starts), nowS - (horizon - nowS));
-  const x = (atS) => LEFT + (WIDTH - LEFT) * Math.min(1, Math.max(0, (atS - from) / (horizon - from)));
+  const x = (atS) => LEFT + (WIDTH - LEFT - 10) * Math.min(1, Math.max(0, (atS - from) / (horizon - from)));
   const rows = running.slice(0, 60);
   const promised = reservations.slice(0, 30);
   const height = ROW * (rows.length + promised.length + 2);

@@ -42,7 +42,7 @@ def operation_schemas(operations: Sequence[Operation]) -> JSON:
 def _any_value(kind: type) -> JSON:
     """Return the schema of ``object``, which is any JSON value."""
     if kind is object:
-        return {}
+        return {"description": "any JSON value"}
     raise NotImplementedError
 
 

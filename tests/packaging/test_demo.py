@@ -41,12 +41,15 @@ def test_the_demo_runs_the_whole_loop_and_ends_by_itself_when_told_to(tmp_path: 
     assert "no-history-of-this-user" in talk
     assert "rests on 1 jobs of this template" in talk
     assert "is ready" in done.stdout
+    assert "the queue, live:" in done.stdout
+    assert "the queue moves" in done.stdout
     assert (tmp_path / "demo" / "models" / "duration" / "aliases.json").is_file()
     assert (tmp_path / "demo" / "runs" / "mlflow.db").is_file()
     assert list((tmp_path / "demo" / "outcomes").glob("*.jsonl"))
     assert {path.name for path in tmp_path.iterdir()} == {"demo"}
-    log = (tmp_path / "demo" / "service.log").read_text(encoding="utf-8")
-    assert "Application shutdown complete" in log
+    for name in ("service.log", "queue.log"):
+        log = (tmp_path / "demo" / name).read_text(encoding="utf-8")
+        assert "Application shutdown complete" in log
 
 
 def test_a_directory_with_other_files_is_left_alone(tmp_path: Path) -> None:
