@@ -100,13 +100,16 @@ def gantt(result: SimulationResult) -> Figure:
         low = min(max(middle - _GANTT_ROWS // 2, 0), len(order) - _GANTT_ROWS)
         order = order[low : low + _GANTT_ROWS]
     first_s = float(attempts.start_s[order[0]]) if len(order) else 0.0
-    lanes = _lanes(attempts.start_s[order], attempts.end_s[order], trace.width[attempts.job[order]])
+    rows = _rows(
+        attempts.start_s[order], attempts.end_s[order], trace.width[attempts.job[order]], result.units
+    )
     boxes, shades = [], []
     wait_h = np.log1p(np.maximum(np.nan_to_num(result.wait_s), 0) / _HOUR_S)
-    for at, (low, high) in zip(order.tolist(), lanes, strict=True):
+    for at, stripes in zip(order.tolist(), rows, strict=True):
         left, right = ((float(t[at]) - first_s) / _HOUR_S for t in (attempts.start_s, attempts.end_s))
-        boxes.append([(left, low), (right, low), (right, high), (left, high)])
-        shades.append(float(wait_h[attempts.job[at]]))
+        for low, high in stripes:
+            boxes.append([(left, low), (right, low), (right, high), (left, high)])
+            shades.append(float(wait_h[attempts.job[at]]))
     drawn = PolyCollection(boxes, array=np.array(shades), cmap="viridis", edgecolors="white", linewidths=0.15)
     axes.add_collection(drawn)
     axes.autoscale_view()
@@ -179,17 +182,13 @@ def _busy(result: SimulationResult, edges: FloatArray) -> FloatArray:
     return np.asarray(np.diff(np.interp(edges, times, done)) / (np.diff(edges) * result.units))
 
 
-def _lanes(start_s: FloatArray, end_s: FloatArray, width: IntArray) -> list[tuple[int, int]]:
-    """Return from which to which height each box is drawn, the lowest free ones first; not real places."""
-    lanes: list[tuple[int, int]] = []
-    taken: list[tuple[int, int, float]] = []  # low, high, until
-    for begin, end, units in zip(start_s.tolist(), end_s.tolist(), width.tolist(), strict=True):
-        taken = sorted(each for each in taken if each[2] > begin)
-        low = 0
-        for other_low, other_high, _ in taken:
-            if other_low - low >= units:
-                break
-            low = max(low, other_high)
-        lanes.append((low, low + units))
-        taken.append((low, low + units, end))
-    return lanes
+def _rows(start_s: FloatArray, end_s: FloatArray, width: IntArray, units: int) -> list[list[tuple[int, int]]]:
+    """Return the stripes (from, to) that each box takes of the lowest free rows; not real places."""
+    until_s = np.full(units, -np.inf)
+    rows = []
+    for begin_s, over_s, wide in zip(start_s.tolist(), end_s.tolist(), width.tolist(), strict=True):
+        taken = np.flatnonzero(until_s <= begin_s)[:wide]
+        until_s[taken] = over_s
+        cuts = np.flatnonzero(np.diff(taken) > 1) + 1
+        rows.append([(int(part[0]), int(part[-1]) + 1) for part in np.split(taken, cuts) if len(part)])
+    return rows
