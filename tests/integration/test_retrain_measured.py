@@ -18,8 +18,8 @@ from pipelines.targets import measured_targets, store_of
 from predictor.cli import EXIT_USAGE, main
 from predictor.contracts.cluster import Placement
 from predictor.contracts.topology import TopologyJob
-from predictor.data.table import write_table
 from predictor.data.measurements.placements import read_placements
+from predictor.data.table import write_table
 from predictor.errors import ArgumentError, BundleError
 from predictor.evaluation.topology_backtest import TopologyReport, backtest_topology
 from predictor.forecasting.memory.bundle import read_memory_bundle
@@ -247,7 +247,8 @@ def test_the_command_hangs_all_targets_under_one_run_and_manages_their_versions(
     config = tmp_path / "site.toml"
     config.write_text(
         f"runs = '{settings.runs}'\n[data]\ntable = '{settings.data.table}'\noutcomes = []\n"
-        f"[models]\nroot = '{settings.models.root}'\n[topology]\nmeasurements = ['{path}']\nmust_beat_baselines = false\n"
+        f"[models]\nroot = '{settings.models.root}'\n"
+        f"[topology]\nmeasurements = ['{path}']\nmust_beat_baselines = false\n"
         f"[tracking]\nuri = 'sqlite:///{tmp_path / 'mlflow.db'}'\n"
         "[gate]\nq90_coverage = [0.7, 1.0]\nq95_coverage = [0.7, 1.0]\n"
     )
