@@ -130,8 +130,10 @@ def test_the_page_on_features_names_every_key_and_reading() -> None:
 
 
 def test_the_settings_in_the_retraining_page_are_settings() -> None:
-    (text,) = fences(ROOT / "docs" / "howto" / "retrain.md", "toml")
-    settings = PipelineSettings(**tomllib.loads(text))
+    text, measured = fences(ROOT / "docs" / "howto" / "retrain.md", "toml")
+    settings = PipelineSettings(**tomllib.loads(text), **tomllib.loads(measured))
+    assert settings.memory.coverage == PipelineSettings().memory.coverage
+    assert settings.topology.coverage == PipelineSettings().topology.coverage
     assert settings.data.sources[0].format == "sacct"
     assert settings.gate == PipelineSettings().gate
 
