@@ -118,7 +118,12 @@ def correct_ends(
             end_s = now_s + 1.0
         elif correction == p.CONDITIONAL:
             done_s = work_done_s(floats, ints, slot, now_s)
-            end_s = now_s + remaining_s(logs[slot], limit_s, done_s, parameters[p.RUNNING_LEVEL])
+            left_s = remaining_s(logs[slot], limit_s, done_s, parameters[p.RUNNING_LEVEL])
+            if limit_s == np.inf:
+                # nothing ends it for certain, and beyond its last quantile each look would ask for the next a
+                # second later: look again after a twentieth of its age
+                left_s = max(left_s, 0.05 * done_s)
+            end_s = now_s + left_s
         elif correction == p.TSAFRIR:
             most_s = start_s + limit_s - floats[c.BASE, slot]
             end_s = floats[c.PLAN_END, slot]
