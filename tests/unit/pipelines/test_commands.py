@@ -52,14 +52,6 @@ def test_a_day_without_zone_is_utc() -> None:
             parse_day(text)
 
 
-@pytest.mark.parametrize("target", ["vram", "topology"])
-def test_other_targets_are_told_to_be_unavailable(
-    target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["backtest", str(tmp_path / "t.parquet"), "--target", target]) == EXIT_USAGE
-    assert "not available in this version" in capsys.readouterr().err
-
-
 def test_all_faulty_options_of_a_backtest_are_told_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
