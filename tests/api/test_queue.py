@@ -239,7 +239,8 @@ async def test_a_standby_reads_and_follows_but_does_not_write(harness: Harness) 
             assert answer.headers["retry-after"]
             for method, path in (("DELETE", "/v1/jobs/a"), ("PATCH", "/v1/policy"), ("POST", "/v1/nodes")):
                 nodes = {"nodes": [{"pool": POOL, "node": 0}]}
-                body = {"DELETE": None, "PATCH": {"patch": {}}, "POST": nodes}[method]
+                bodies: dict[str, object] = {"DELETE": None, "PATCH": {"patch": {}}, "POST": nodes}
+                body = bodies[method]
                 refused = await standby.request(method, path, json=body)
                 check_problem(refused, 503, "not-the-writer")
             await leader.delete("/v1/jobs/b")
