@@ -156,8 +156,8 @@ def build_services(
     queue = None
     if database is not None:
         queue = build_queue(
-            settings, database=database, slot=slot, ledger=ledger, accuracy=accuracy, clock=clock,
-            telemetry=telemetry, logger=logger,
+            settings, database=database, slot=slot, ledger=ledger, resources=resources, accuracy=accuracy,
+            clock=clock, telemetry=telemetry, logger=logger,
         )  # fmt: skip
     return Services(
         settings=settings, store=store, slot=slot, vram=vram, topology=topology, resources=resources,

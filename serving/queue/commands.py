@@ -15,7 +15,6 @@ from predictor.contracts.events import (
     JobStarted,
     JobSubmitted,
 )
-from predictor.contracts.request import JobRequest
 from predictor.scheduling import views
 from serving.engine.changes import decision_kind, decision_view, reason_view
 from serving.engine.engine import Engine
@@ -38,15 +37,22 @@ from serving.queue.schemas import (
     SubmissionReceipt,
     SubmissionReceipts,
 )
-from serving.queue.submissions import event_of, request_of, submission_faults
-from serving.schemas import FailedItem, ModelIdentity, OutcomeEvent, as_epoch_s
+from serving.queue.submissions import event_of, submission_faults
+from serving.schemas import (
+    FailedItem,
+    ModelIdentity,
+    OutcomeEvent,
+    RequestFields,
+    as_epoch_s,
+    field_names,
+)
 
 
 class Forecasts(Protocol):
     """Forecasts submissions on the way in."""
 
     async def forecast(
-        self, requests: Sequence[JobRequest]
+        self, submissions: Sequence[Submission], now_s: float
     ) -> Sequence[tuple[Forecast | None, ModelIdentity | None, float | None]]:
         """Return duration forecast, its model, and the bound of memory (MiB) of each; None = not known."""
 
@@ -111,7 +117,7 @@ class QueueCommands:
                 taken[str(job.job_id)] = place
         good = [place for place in range(len(jobs)) if place not in found]
         now_s = self._engine.now_s()
-        known = await self._forecasts.forecast([request_of(jobs[place], now_s) for place in good])
+        known = await self._forecasts.forecast([jobs[place] for place in good], now_s)
         for place in good:  # while forecasts were made, others may have submitted the same
             if self._engine.coordinator.knows(str(jobs[place].job_id)):
                 found[place] = _duplicate(jobs[place])
@@ -274,14 +280,8 @@ def _forecast_view(job: Submission, event: JobSubmitted, model: ModelIdentity | 
 
 
 def _announcement(job: Submission, now_s: float) -> OutcomeEvent:
-    return OutcomeEvent(
-        event="submitted", job_id=job.job_id, submitted_at=now_s, cluster=job.cluster, user=job.user,
-        account=job.account, queue=job.queue, qos=job.qos, gpu_type=job.gpu_type, job_name=job.job_name,
-        requested_gpus=job.requested_gpus, requested_nodes=job.requested_nodes,
-        requested_cpus=job.requested_cpus, requested_memory_mib=job.requested_memory_mib,
-        walltime_s=job.walltime_s, array_job_id=job.array_job_id, array_task_index=job.array_task_index,
-        dependency=job.dependency,
-    )  # fmt: skip
+    said = {name: getattr(job, name) for name in field_names(RequestFields)}
+    return OutcomeEvent(**{**said, "event": "submitted", "submitted_at": now_s})
 
 
 def _outcome_event(

@@ -38,6 +38,7 @@ from serving.queue.policies import QueuePolicies
 from serving.queue.table import queue_operations
 from serving.queue.trials import QueueTrials
 from serving.queue.views import QueueViews
+from serving.resources import Resources
 from serving.served_model import ServedModel
 from serving.settings import Settings
 from serving.store.audit_trail import latest_audits
@@ -78,7 +79,8 @@ class QueueService:
 
 def build_queue(
     settings: Settings, *, database: Database, slot: ModelSlot[ServedModel], ledger: Ledger,
-    accuracy: Accuracy, clock: Clock, telemetry: Telemetry, logger: FilteringBoundLogger,
+    resources: Resources, accuracy: Accuracy, clock: Clock, telemetry: Telemetry,
+    logger: FilteringBoundLogger,
 ) -> QueueService | None:  # fmt: skip
     """Return the queue of the cluster that the settings name; None = they name none.
 
@@ -94,7 +96,7 @@ def build_queue(
         log=log, build=lambda: Coordinator(policy, pools), hub=hub, clock=clock, logger=logger,
     )  # fmt: skip
     once = Once(log, engine)
-    forecasts = ModelForecasts(slot, logger)
+    forecasts = ModelForecasts(slot, resources, logger)
     commands = QueueCommands(
         engine=engine, once=once, forecasts=forecasts, outcomes=LedgerOutcomes(ledger, logger),
         most_jobs=settings.max_jobs, most_waiting=settings.max_waiting,

@@ -11,7 +11,7 @@ from serving.queue.node_changes import node_events
 from serving.queue.operation import Call, Reply
 from serving.queue.policies import changed_policy
 from serving.queue.schemas import PolicyUpdate, WhatIf
-from serving.queue.submissions import event_of, request_of, submission_faults
+from serving.queue.submissions import event_of, submission_faults
 from serving.queue.view_schemas import Move, WhatIfView
 from serving.queue.views import queue_items
 from serving.schemas import as_epoch_s
@@ -38,7 +38,7 @@ class QueueTrials:
         if faults:
             raise ProblemError(invalid_request(faults))
         now_s = self._engine.now_s()
-        known = await self._forecasts.forecast([request_of(job, now_s) for job in body.jobs])
+        known = await self._forecasts.forecast(body.jobs, now_s)
         now_s = self._engine.now_s()
         events: list[Event] = self._edits(body, now_s)
         events += [

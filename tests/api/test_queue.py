@@ -255,3 +255,17 @@ async def test_a_service_without_a_cluster_says_that_it_keeps_no_queue(harness: 
         answer = await client.get("/v1/queue")
     check_problem(answer, answer.status_code, answer.json()["code"])
     assert answer.status_code in (404, 503)
+
+
+async def test_a_job_whose_memory_fits_no_gpu_is_refused_by_what_it_says_that_it_computes(
+    harness: Harness,
+) -> None:
+    async with queueing(harness) as (client, _):
+        large = job("large", model_family="llama-3-70b", task="training", precision="bf16", batch_size=8,
+                    sequence_length=4096)  # fmt: skip
+        small = job("small", model_family="gpt2", task="training", precision="bf16", batch_size=8,
+                    sequence_length=512)  # fmt: skip
+        answer = await client.post("/v1/jobs", json={"jobs": [large, small]})
+        refused, taken = answer.json()["jobs"]
+        assert (refused["status"], refused["problem"]["errors"][0]["code"]) == (422, "MEMORY_TOO_SMALL")
+        assert taken["status"] == 200
