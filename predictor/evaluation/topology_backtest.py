@@ -32,7 +32,7 @@ IntArray = npt.NDArray[np.intp]
 OURS = "ours"
 FOLDS = 5
 UNSEEN_PLACEMENT, UNSEEN_SHAPE = "unseen_placement", "unseen_shape"
-REPEATS = {UNSEEN_PLACEMENT: 3, UNSEEN_SHAPE: 1}
+REPEATS = {UNSEEN_PLACEMENT: 5, UNSEEN_SHAPE: 3}
 UNSEEN_APP, UNSEEN_CLUSTER = "leave_one_app_out", "leave_one_cluster_out"
 
 
@@ -128,7 +128,7 @@ def backtest_topology(
         blocks = [fold_of(text, seed=seed + repeat) for repeat in range(REPEATS[name])]
         reports = []
         for repeat, block in enumerate(blocks):
-            tell(name, 0.1 + 0.3 * number + 0.1 * repeat)
+            tell(name, 0.1 + 0.35 * number + 0.07 * repeat)
             reports.append(evaluate(block, pool="app-cluster", names=("app", "cluster")))
         splits[name] = _mean(reports)
     if len(set(runs.signatures)) > 1:

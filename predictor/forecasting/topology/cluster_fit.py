@@ -37,16 +37,16 @@ class KernelSettings:
         noise: deviation of one measured step time; it covers differences that the features cannot tell.
     """
 
-    shape_scales: tuple[float, ...] = (3.0, 4.0, 1.2, 1.2, 1.4, 1.0, 1.2)
+    shape_scales: tuple[float, ...] = (3.0, 3.0, 1.2, 1.2, 1.0, 1.2)
     common: float = 0.1
     alike: float = 0.1
     same: float = 0.1
     common_shape: float = 0.05
-    same_shape: float = 0.05
+    same_shape: float = 0.08
     job_scales: tuple[float, ...] = (1.0, 2.0)
     batch_scale: float = 1.5
     intercept: float = 1.0
-    noise: float = 0.1
+    noise: float = 0.12
 
 
 def covariance(first: Rows, second: Rows, settings: KernelSettings) -> FloatArray:

@@ -11,7 +11,7 @@ from predictor.contracts.topology import PlacementRuns, TopologyJob
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
 SHAPE_COLUMNS = (
-    "log_gpus", "nodes", "largest_share", "smallest_share", "full_nodes", "concentration", "second_share",
+    "log_gpus", "nodes", "largest_share", "smallest_share", "concentration", "second_share",
 )  # fmt: skip
 # what stands in for a job that does not say; any fixed value serves, as only differences count
 _USUAL_STEP_S, _USUAL_GRADIENT_BYTES, _USUAL_BATCH = 0.2, 1e8, 32.0
@@ -22,7 +22,7 @@ class Rows:
     """n pairs of a job and the shape of a placement on one cluster.
 
     Attributes:
-        shape: shape (n, 7), see :data:`SHAPE_COLUMNS`; equal for placements that differ in names only.
+        shape: shape (n, 6), see :data:`SHAPE_COLUMNS`; equal for placements that differ in names only.
         shape_name: shape (n,), such as ``"1-2-4"``.
         signature: shape (n,), "" = not known.
         job: shape (n, 2), natural log of the seconds of a step on one GPU and of the gradient bytes.
@@ -56,7 +56,6 @@ def shape_features(pattern: Sequence[int], node_gpus: float) -> list[float]:
         float(len(counts)),
         counts[0] / size,
         counts[-1] / size,
-        sum(count == size for count in counts) / len(counts),
         sum(count * count for count in counts) / total**2,
         (counts[1] if len(counts) > 1 else 0) / size,
     ]
