@@ -87,6 +87,7 @@ def serve(
     config = uvicorn.Config(
         create_app(services), host=host, port=port, access_log=False, log_config=None,
         timeout_graceful_shutdown=settings.grace_s, server_header=False,
+        ws_per_message_deflate=False,  # compressing each frame once per watcher would cost a whole core
     )  # fmt: skip
     # uvicorn raises the signal that stopped it once more at its end; by then all is closed
     signal.signal(signal.SIGTERM, lambda *_: None)

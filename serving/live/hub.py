@@ -6,6 +6,7 @@ to fetch the state anew. So memory does not grow with watchers, and a stuck one 
 """
 
 import asyncio
+import math
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from enum import StrEnum
 
 import msgspec
 
+_FRAMES_PER_S = 4000  # to all watchers together: writing one costs some tens of microseconds
+_SLOWEST_S = 0.5
 _FRAMES = 64  # encoded frames kept for watchers that read the same stretch of the same topics
 
 
@@ -107,6 +110,11 @@ class Hub:
         """Return a place in the ring: after a sequence that was seen before, or at the end."""
         return Watch(self, topics, self.sequence if after is None else after)
 
+    @property
+    def pace_s(self) -> float:
+        """Shortest time between two frames to one watcher, so that many watchers do not stop the queue."""
+        return min(self.watchers / _FRAMES_PER_S, _SLOWEST_S)
+
     async def changed(self) -> None:
         """Wait for the next change."""
         await self._wake.wait()
@@ -148,6 +156,7 @@ class Watch:
         self._hub = hub
         self.topics = topics
         self.after = after
+        self._told_s = -math.inf
 
     def __enter__(self) -> "Watch":
         self._hub.watchers += 1
@@ -160,6 +169,9 @@ class Watch:
         """Return the next frame; one without text where nothing came in time, None after the end."""
         loop = asyncio.get_running_loop()
         until = loop.time() + heartbeat_s
+        rest_s = self._told_s + self._hub.pace_s - loop.time()
+        if rest_s > 0:  # what comes meanwhile goes into the same frame
+            await asyncio.sleep(rest_s)
         while not self._hub.closed:
             frame = self._hub.frame(self.after, self.topics)
             if frame is not None:
@@ -167,6 +179,7 @@ class Watch:
                 if frame.resync:
                     self._hub.resyncs += 1
                 if frame.resync or frame.text:
+                    self._told_s = loop.time()
                     return frame
                 continue  # changes of other topics only
             try:

@@ -92,3 +92,16 @@ async def test_a_sleeping_watcher_is_woken() -> None:
     await asyncio.sleep(0)
     hub.publish(1, [change(1)])
     assert values(await waiting) == [1]
+
+
+async def test_many_watchers_are_told_in_fewer_and_larger_frames() -> None:
+    hub = Hub()
+    hub.watchers = 400
+    watch = hub.watch(ALL_TOPICS, None)
+    hub.publish(1, [change(1)])
+    assert values(await watch.next(1.0)) == [1]
+    hub.publish(2, [change(2)])
+    waiting = asyncio.create_task(watch.next(1.0))
+    await asyncio.sleep(hub.pace_s / 4)
+    hub.publish(3, [change(3)])
+    assert values(await waiting) == [2, 3]
