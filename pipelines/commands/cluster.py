@@ -31,6 +31,8 @@ app = typer.Typer(
 EXAMPLES = """
 Examples:
 
+  predictor cluster examples
+
   predictor cluster show hgx-h100-8nic
 
   predictor cluster show mycluster.toml --plot mycluster.png
@@ -76,7 +78,7 @@ def show(
         typer.echo(f"wrote {plot}", err=True)
 
 
-@app.command("examples")
+@app.command("examples", epilog=EXAMPLES)
 def examples(
     *, as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False
 ) -> None:

@@ -3,6 +3,7 @@
 import base64
 import math
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 
 from predictor.scheduling import views
 from predictor.scheduling.eta import Eta
@@ -41,7 +42,9 @@ class QueueViews:
 
     def _etag(self, *parts: object) -> str:
         turn = int(self._engine.now_s() / _FRESH_S)
-        return "-".join(str(part) for part in (self._engine.sequence, turn, *parts))
+        # what callers send must not get into a header as it is
+        asked = blake2b(repr(parts).encode(), digest_size=6).hexdigest()
+        return f"{self._engine.sequence}-{turn}-{asked}"
 
     async def queue(self, call: Call) -> Reply:
         """Return a page of waiting jobs in their order."""
@@ -132,7 +135,7 @@ class QueueViews:
             promise=_promise(found.promise),
             eta=_finite(found.eta), forecast=_finite(found.forecast), would_change=list(found.would_change),
         )  # fmt: skip
-        return Reply(body=body, etag=self._etag(job_id.encode().hex()[:40]))
+        return Reply(body=body, etag=self._etag(job_id))
 
 
 def queue_items(

@@ -13,7 +13,7 @@ from tests.services.live_service import LiveService, live_service
 OUTPUT = Path(__file__).parents[1] / "output"  # screenshots, kept for people
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     names = ("chromium", "chromium-browser", "google-chrome")
     found = next((path for name in names if (path := shutil.which(name))), None)
