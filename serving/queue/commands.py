@@ -182,14 +182,15 @@ class QueueCommands:
 
     async def cancel(self, call: Call) -> Reply:
         """Withdraw a job."""
-        job_id = self._known(call)
-        return await self._once.run(
-            call, lambda: self._one(call, job_id, JobCancelled(now_s=self._engine.now_s(), job_id=job_id))
-        )
+
+        async def work() -> Reply:  # looked up inside: a repetition must find the answer, not that it is over
+            job_id = self._known(call)
+            return await self._one(call, job_id, JobCancelled(now_s=self._engine.now_s(), job_id=job_id))
+
+        return await self._once.run(call, work)
 
     async def change(self, call: Call) -> Reply:
         """Edit a waiting job."""
-        job_id = self._known(call)
         body = call.body
         assert isinstance(body, ClassChange)  # noqa: S101
         if body.workload_class is None and body.deadline_at is None:
@@ -197,18 +198,22 @@ class QueueCommands:
                 Fault(pointer="", code="missing", detail="give workload_class or deadline_at")
             ]))  # fmt: skip
         deadline_s = None if body.deadline_at is None else as_epoch_s(body.deadline_at)
-        event = JobChanged(
-            now_s=self._engine.now_s(), job_id=job_id, workload_class=body.workload_class,
-            deadline_s=deadline_s,
-        )  # fmt: skip
-        return await self._once.run(call, lambda: self._one(call, job_id, event))
+
+        async def work() -> Reply:
+            job_id = self._known(call)
+            event = JobChanged(
+                now_s=self._engine.now_s(), job_id=job_id, workload_class=body.workload_class,
+                deadline_s=deadline_s,
+            )  # fmt: skip
+            return await self._one(call, job_id, event)
+
+        return await self._once.run(call, work)
 
     async def outcome(self, call: Call) -> Reply:
         """Take up what happened to a job."""
-        job_id = self._known(call)
         body = call.body
         assert isinstance(body, JobOutcome)  # noqa: S101
-        return await self._once.run(call, lambda: self._outcome(call, job_id, body))
+        return await self._once.run(call, lambda: self._outcome(call, self._known(call), body))
 
     async def _outcome(self, call: Call, job_id: str, body: JobOutcome) -> Reply:
         submitted_s, started_s = views.life_of(self._engine.coordinator, job_id)

@@ -269,3 +269,19 @@ async def test_a_job_whose_memory_fits_no_gpu_is_refused_by_what_it_says_that_it
         refused, taken = answer.json()["jobs"]
         assert (refused["status"], refused["problem"]["errors"][0]["code"]) == (422, "MEMORY_TOO_SMALL")
         assert taken["status"] == 200
+
+
+async def test_a_repeated_end_gets_the_answer_of_the_first_though_the_job_is_over(harness: Harness) -> None:
+    async with queueing(harness) as (client, _):
+        await submit(client, job("a"), job("b"))
+        for method, path, body in (
+            ("DELETE", "/v1/jobs/a", None),
+            ("POST", "/v1/jobs/b/outcome", {"event": "finished"}),
+        ):
+            first, again = [
+                await client.request(method, path, json=body, headers={"idempotency-key": f"end-{path}"})
+                for _ in range(2)
+            ]
+            assert (first.status_code, again.status_code) == (200, 200)
+            assert first.json() == again.json()
+            check_problem(await client.request(method, path, json=body), 404, "not-found")
