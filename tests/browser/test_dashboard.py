@@ -152,6 +152,8 @@ def test_the_feed_comes_back_after_a_restart_on_the_same_store(
         service.post("/v1/jobs", {"job_id": "afterwards", "requested_gpus": 8, "walltime_s": 7200})
         expect(page.locator("[data-row=afterwards]")).to_be_visible(timeout=SEEN_S)
         expect(page.locator("[data-row=long]")).to_be_visible()
+        # tests come in any order: each leaves the queue as it found it
+        assert service.client.delete(f"{service.url}/v1/jobs/afterwards").status_code == 200
 
 
 def serious(page: Page) -> list[str]:
