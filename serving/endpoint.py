@@ -15,8 +15,8 @@ class ClientGoneError(Exception):
     """The caller hung up before its body had arrived."""
 
 
-class JsonEndpoint(ABC):
-    """An ASGI app that reads a JSON body and answers JSON or a problem.
+class BodyReader:
+    """What all endpoints with JSON bodies share: the limits of a body, and reading it.
 
     Args:
         path_format: template of the route, for the metrics.
@@ -31,32 +31,6 @@ class JsonEndpoint(ABC):
     def __init__(self, path_format: str, max_body_bytes: int) -> None:
         self.path_format = path_format
         self._max_body_bytes = max_body_bytes
-
-    @abstractmethod
-    async def answer(self, body: bytes) -> bytes:
-        """Return the JSON document that answers a body.
-
-        Raises:
-            ProblemError: the body cannot be answered.
-        """
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        scope["endpoint"] = self  # for the metrics
-        try:
-            body = await self._read(scope, receive)
-            content = await self.answer(body)
-        except ProblemError as error:
-            await send_problem(scope, send, error.problem)
-            return
-        except PredictorError as error:
-            await send_problem(scope, send, domain_problem(error))
-            return
-        except ClientGoneError:
-            return
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
         self._check_headers(scope)
@@ -98,6 +72,36 @@ class JsonEndpoint(ABC):
         if size > self._max_body_bytes:
             detail = f"the body has {size} bytes or more; at most {self._max_body_bytes} are taken"
             raise ProblemError(problem("body-too-large", detail, headers=_CLOSE))
+
+
+class JsonEndpoint(BodyReader, ABC):
+    """An ASGI app that reads a JSON body and answers JSON or a problem."""
+
+    @abstractmethod
+    async def answer(self, body: bytes) -> bytes:
+        """Return the JSON document that answers a body.
+
+        Raises:
+            ProblemError: the body cannot be answered.
+        """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        scope["endpoint"] = self  # for the metrics
+        try:
+            body = await self._read(scope, receive)
+            content = await self.answer(body)
+        except ProblemError as error:
+            await send_problem(scope, send, error.problem)
+            return
+        except PredictorError as error:
+            await send_problem(scope, send, domain_problem(error))
+            return
+        except ClientGoneError:
+            return
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
 
 
 def _is_json(content_type: bytes) -> bool:

@@ -43,7 +43,7 @@ def _any_value(kind: type) -> JSON:
     """Return the schema of ``object``, which is any JSON value."""
     if kind is object:
         return {"description": "any JSON value"}
-    raise NotImplementedError
+    raise TypeError(f"{kind} has no schema; describe it, or use a struct")
 
 
 def operation_paths(

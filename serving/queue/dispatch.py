@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from predictor.errors import PredictorError
 from serving.decoding import decode_struct, malformed
-from serving.endpoint import ClientGoneError, JsonEndpoint
+from serving.endpoint import BodyReader, ClientGoneError
 from serving.middleware import request_id_of, send_problem
 from serving.problems import Fault, ProblemError, domain_problem, invalid_request, problem
 from serving.queue.operation import Call, Operation, Reply
@@ -18,17 +18,13 @@ from serving.security.guard import require_scope
 _LONGEST_KEY = 200  # characters of an Idempotency-Key
 
 
-class OperationEndpoint(JsonEndpoint):
+class OperationEndpoint(BodyReader):
     """An ASGI app that serves one operation."""
 
     def __init__(self, operation: Operation, max_body_bytes: int) -> None:
         super().__init__(operation.path, max_body_bytes)
         self._operation = operation
         self._encoder = msgspec.json.Encoder()
-
-    async def answer(self, body: bytes) -> bytes:
-        """Not used: answers depend on more than the body."""
-        raise NotImplementedError
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""

@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from serving.store.errors import StoreSchemaError
+
 revision = "0001"
 down_revision = None
 
@@ -79,4 +81,4 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Refuse: an event log is not thrown away by a command."""
-    raise NotImplementedError("there is nothing before the first version; restore a back-up instead")
+    raise StoreSchemaError("there is nothing before the first version; restore a back-up instead")
