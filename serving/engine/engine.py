@@ -24,11 +24,12 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from predictor.contracts.decisions import Decision
-from predictor.contracts.event_codec import decode_events, encode_events
+from predictor.contracts.event_codec import encode_events
 from predictor.contracts.events import Event, Tick
 from predictor.scheduling.coordinator import Coordinator
-from predictor.scheduling.snapshot import restore, snapshot
+from predictor.scheduling.snapshot import snapshot
 from serving.engine.changes import changes_of
+from serving.engine.replay import FORM, NOTE, READ, RESTORED, STEP, rebuild, replay
 from serving.engine.steps import NOTHING_BESIDE, Applied, Record, Role, Unpublished
 from serving.live.hub import Change, Hub, Topic
 from serving.ports import Clock
@@ -39,13 +40,9 @@ from serving.store.event_log import (
     Checkpoint,
     EventLog,
     NewEvent,
-    StoredEvent,
 )
 from serving.store.writer import EventWriter
 
-STEP, RESTORED, NOTE = "step", "restored", "note"
-FORM = "coordinator/1"
-_READ = 1000  # events of the log in one read
 _RETRY = (("Retry-After", "2"),)
 
 
@@ -165,22 +162,10 @@ class Engine:
 
     async def _rebuild(self) -> None:
         self._unpublished.clear()
-        coordinator, sequence, last_s = await asyncio.to_thread(self._restore)
-        self.coordinator, self.sequence, self._last_s = coordinator, sequence, last_s
+        built = await asyncio.to_thread(rebuild, self._log, self._build)
+        self.coordinator, self.sequence, self._last_s = built.coordinator, built.sequence, built.last_s
         self._since_checkpoint = 0
-        self._hub.start(sequence)
-
-    def _restore(self) -> tuple[Coordinator, int, float]:
-        coordinator, sequence, last_s = self._build(), 0, -math.inf
-        checkpoint = self._log.latest_checkpoint()
-        if checkpoint is not None and checkpoint.form == FORM:
-            coordinator = restore(msgspec.json.decode(checkpoint.state))
-            sequence, last_s = checkpoint.sequence, checkpoint.moment_s
-        while events := self._log.read(after=sequence, limit=_READ):
-            for event in events:
-                coordinator, _ = _replay(coordinator, event)
-                sequence, last_s = event.sequence, event.moment_s
-        return coordinator, sequence, last_s
+        self._hub.start(self.sequence)
 
     async def _follow(self) -> None:
         """As standby, apply what the leader records."""
@@ -195,11 +180,11 @@ class Engine:
                 self.fault = str(error)
 
     async def _catch_up(self) -> None:
-        while events := await asyncio.to_thread(self._log.read, after=self.sequence, limit=_READ):
+        while events := await asyncio.to_thread(self._log.read, after=self.sequence, limit=READ):
             for event in events:
                 if event.sequence != self.sequence + 1:  # another catch-up was faster
                     continue
-                self.coordinator, changes = _replay(self.coordinator, event)
+                self.coordinator, changes = replay(self.coordinator, event)
                 self.sequence, self._last_s = event.sequence, event.moment_s
                 self._tell(event.sequence, changes)
 
@@ -343,19 +328,6 @@ class Engine:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
-
-
-def _replay(coordinator: Coordinator, event: StoredEvent) -> tuple[Coordinator, list[Change] | None]:
-    """Return the Coordinator after a recorded event, and what watchers are told of it (None = start anew)."""
-    if event.kind == RESTORED:
-        return restore(msgspec.json.decode(event.payload)), None
-    if event.kind == NOTE:
-        note = msgspec.json.decode(event.payload)
-        return coordinator, [Change.of(Topic(note["topic"]), note["kind"], note["data"])]
-    if event.kind != STEP:
-        return coordinator, []
-    events = decode_events(event.payload)
-    return coordinator, changes_of(events, coordinator.apply_all(events))
 
 
 def _unavailable(error: StoreError) -> Problem:

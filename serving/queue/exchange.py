@@ -8,7 +8,8 @@ import msgspec
 from predictor.errors import InputError
 from predictor.monitoring.board import AlertBoard
 from predictor.scheduling.snapshot import restore, snapshot
-from serving.engine.engine import FORM, Engine
+from serving.engine.engine import Engine
+from serving.engine.replay import FORM
 from serving.engine.steps import Applied
 from serving.problems import Fault, ProblemError, invalid_request, problem
 from serving.queue.once import Once
