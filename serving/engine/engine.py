@@ -30,6 +30,7 @@ from predictor.scheduling.coordinator import Coordinator
 from predictor.scheduling.snapshot import snapshot
 from serving.engine.changes import changes_of
 from serving.engine.replay import FORM, NOTE, READ, RESTORED, STEP, rebuild, replay
+from serving.engine.steady_clock import SteadyClock
 from serving.engine.steps import NOTHING_BESIDE, Applied, Record, Role, Unpublished
 from serving.live.hub import Change, Hub, Topic
 from serving.ports import Clock
@@ -44,6 +45,7 @@ from serving.store.event_log import (
 from serving.store.writer import EventWriter
 
 _RETRY = (("Retry-After", "2"),)
+_LONGEST_SLEEP_S = 60.0  # then the clock is asked again: it may have been set
 
 
 class Engine:
@@ -62,7 +64,7 @@ class Engine:
         self._log = log
         self._build = build
         self._hub = hub
-        self._clock = clock
+        self._clock = SteadyClock(clock)
         self._logger = logger
         self._checkpoint_every = checkpoint_every
         self._follow_s = follow_s
@@ -81,7 +83,7 @@ class Engine:
 
     def now_s(self) -> float:
         """Return the instant of the next step: the clock's, but never before that of an earlier step."""
-        return max(self._clock(), self._last_s)
+        return self._clock()
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -164,6 +166,7 @@ class Engine:
         self._unpublished.clear()
         built = await asyncio.to_thread(rebuild, self._log, self._build)
         self.coordinator, self.sequence, self._last_s = built.coordinator, built.sequence, built.last_s
+        self._clock.reach(built.last_s)
         self._since_checkpoint = 0
         self._hub.start(self.sequence)
 
@@ -186,6 +189,7 @@ class Engine:
                     continue
                 self.coordinator, changes = replay(self.coordinator, event)
                 self.sequence, self._last_s = event.sequence, event.moment_s
+                self._clock.reach(event.moment_s)
                 self._tell(event.sequence, changes)
 
     # --- steps ------------------------------------------------------------------------------------
@@ -303,7 +307,7 @@ class Engine:
         self._stop_timer()
         due_s = self.coordinator.next_wakeup_s()
         if self.role is Role.LEADING and math.isfinite(due_s):
-            delay_s = min(max(due_s - self._clock(), 0.01), 3600.0)
+            delay_s = min(max(self._clock.until_s(due_s), 0.01), _LONGEST_SLEEP_S)
             self._wakeup = asyncio.get_running_loop().call_later(delay_s, self._tick)
 
     def _stop_timer(self) -> None:
