@@ -27,6 +27,7 @@ class LiveService:
     store: str
     port: int
     name: str = "a"
+    clock_offset: Path | None = None  # a file with the seconds by which the clock of the process is off
     process: "subprocess.Popen[bytes] | None" = None
     client: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=30))
 
@@ -36,13 +37,16 @@ class LiveService:
 
     def launch(self) -> "LiveService":
         """Start the process, and do not wait for it."""
-        command = [sys.executable, "-m", "predictor.cli", "serve", "--insecure-dev", "--port", str(self.port)]
+        program = ["predictor.cli"]
+        if self.clock_offset is not None:
+            program = ["tests.services.clocked_service", str(self.clock_offset)]
+        command = [sys.executable, "-m", *program, "serve", "--insecure-dev", "--port", str(self.port)]
         command += ["--cluster", CLUSTER, "--models", str(self.root / "none")]
         command += ["--outcomes", str(self.root / f"outcomes-{self.name}")]
         environ = {name: value for name, value in os.environ.items() if not name.startswith("PREDICTOR_")}
         environ |= {"PREDICTOR_STORE": self.store, "PREDICTOR_FALLBACK": str(ROOT / "models" / "fallback")}
         with (self.root / f"service-{self.name}.log").open("ab") as log:
-            self.process = subprocess.Popen(command, env=environ, stdout=log, stderr=log)
+            self.process = subprocess.Popen(command, env=environ, stdout=log, stderr=log, cwd=ROOT)
         return self
 
     def start(self) -> "LiveService":
@@ -89,12 +93,14 @@ class LiveService:
 
 
 @contextmanager
-def live_service(root: Path, *, store: str = "", name: str = "a") -> Iterator[LiveService]:
+def live_service(
+    root: Path, *, store: str = "", name: str = "a", clock_offset: Path | None = None
+) -> Iterator[LiveService]:
     """Make a service that is not started yet; it ends with the block."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    made = LiveService(root, store or f"sqlite:///{root}/store.db", port, name)
+    made = LiveService(root, store or f"sqlite:///{root}/store.db", port, name, clock_offset)
     try:
         yield made
     finally:
