@@ -1,6 +1,7 @@
 """This module records what happened to jobs: once, durably, and then into the model that answers."""
 
 import asyncio
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -39,7 +40,7 @@ class OpenJobs:
 
     def __init__(self) -> None:
         self._latest: dict[JobKey, OutcomeRow] = {}
-        self._payloads: dict[bytes, str] = {}
+        self._payloads: dict[int, dict[bytes, str]] = {}  # by the day on which they came
 
     def __len__(self) -> int:
         return len(self._latest)
@@ -54,20 +55,35 @@ class OpenJobs:
 
     def payload(self, job: JobKey, event: str) -> str | None:
         """Return the digest of the event as it was recorded, None = it was not."""
-        return self._payloads.get(_key(job, event))
+        key = _key(job, event)
+        return next((day[key] for day in self._payloads.values() if key in day), None)
 
     def is_over(self, job: JobKey) -> bool:
         """Whether the end of the job is recorded."""
-        return _key(job, FINISHED) in self._payloads
+        return self.payload(job, FINISHED) is not None
 
     def add(self, row: OutcomeRow) -> None:
         """Take up a row."""
         over = self.is_over(row.job)
-        self._payloads[_key(row.job, row.event)] = row.payload
+        day = int(row.recorded_at.timestamp() // DAY_S)
+        self._payloads.setdefault(day, {})[_key(row.job, row.event)] = row.payload
         if row.event == FINISHED:
             self._latest.pop(row.job, None)
         elif not over and (row.event != SUBMITTED or row.job not in self._latest):
             self._latest[row.job] = row
+
+    def forget(self, before_s: float) -> None:
+        """Let go of what came on the days before a moment, so that memory does not grow for ever."""
+        first = int(before_s // DAY_S)
+        old = [day for day in self._payloads if day < first]
+        if not old:
+            return
+        for day in old:
+            del self._payloads[day]
+        first_s = first * DAY_S
+        gone = [job for job, row in self._latest.items() if row.recorded_at.timestamp() < first_s]
+        for job in gone:
+            del self._latest[job]
 
 
 class Ledger:
@@ -87,11 +103,13 @@ class Ledger:
         self._telemetry = telemetry
         self._logger = logger
         self._followers = tuple(followers)
+        self._memory_s = math.inf
         self.fault = ""  # why the last writing failed, empty = it did not
 
     def restore(self, memory_days: int) -> LogAccount:
         """Read the log of the last days: which jobs are open, which events were recorded."""
         account = LogAccount()
+        self._memory_s = memory_days * DAY_S
         for row in self._log.read(since_s=self._clock() - memory_days * DAY_S, account=account):
             self._jobs.add(row)
         account.unreadable += self._log.torn
@@ -108,6 +126,8 @@ class Ledger:
     async def record(self, events: Sequence[OutcomeEvent]) -> list[Receipt | Problem]:
         """Record events in order; each gets a receipt, once it is on disk, or a problem."""
         async with self._writing:
+            if math.isfinite(self._memory_s):
+                self._jobs.forget(self._clock() - self._memory_s)
             fresh: dict[tuple[JobKey, str], OutcomeRow] = {}
             checked: list[Accepted | Problem] = []
             for index, event in enumerate(events):

@@ -1,0 +1,37 @@
+"""This module checks that the memory of recorded events ends after some days, and not before."""
+
+from serving.ledger import OpenJobs
+from serving.outcome_log import DAY_S
+from serving.outcome_rows import OutcomeRow, from_epoch
+
+NOW_S = 1_793_700_000.0  # 2026-11-03
+
+
+def a_row(job_id: str, event: str, days: float) -> OutcomeRow:
+    at = from_epoch(NOW_S + days * DAY_S)
+    return OutcomeRow(
+        event=event, recorded_at=at, payload=f"{job_id}{event}", job_id=job_id, attempt=0, state="RUNNING",
+        submitted_at=at, source="service", ended_at=at,
+    )  # fmt: skip
+
+
+def test_what_came_on_days_before_is_forgotten_and_the_rest_is_known() -> None:
+    jobs = OpenJobs()
+    for day in range(40):
+        jobs.add(a_row(f"done-{day}", "submitted", day))
+        jobs.add(a_row(f"done-{day}", "finished", day))
+        jobs.add(a_row(f"open-{day}", "submitted", day))
+    jobs.forget(NOW_S + 30 * DAY_S)
+    for day in range(40):
+        kept = day >= 30
+        assert (jobs.payload((None, f"done-{day}", 0), "finished") is not None) == kept
+        assert (jobs.known((None, f"open-{day}", 0)) is not None) == kept
+    assert len(jobs) == 10
+
+
+def test_an_end_of_an_earlier_day_is_still_an_end() -> None:
+    jobs = OpenJobs()
+    jobs.add(a_row("a", "finished", 0))
+    jobs.add(a_row("a", "submitted", 2))
+    assert jobs.is_over((None, "a", 0))
+    assert jobs.known((None, "a", 0)) is None
