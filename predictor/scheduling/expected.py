@@ -17,6 +17,7 @@ from predictor.scheduling.store import FloatArray, IntArray
 _INCREMENTS = np.array(
     [60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18000.0, 36000.0, 72000.0, 180000.0, 360000.0]
 )
+_LOOK_AGAIN = 0.05
 
 
 @compiled
@@ -119,10 +120,9 @@ def correct_ends(
         elif correction == p.CONDITIONAL:
             done_s = work_done_s(floats, ints, slot, now_s)
             left_s = remaining_s(logs[slot], limit_s, done_s, parameters[p.RUNNING_LEVEL])
-            if limit_s == np.inf:
-                # nothing ends it for certain, and beyond its last quantile each look would ask for the next a
-                # second later: look again after a twentieth of its age
-                left_s = max(left_s, 0.05 * done_s)
+            # Beyond its last quantile each look would ask for the next a second later: look again after a
+            # twentieth of its age, or at its limit.
+            left_s = max(left_s, min(_LOOK_AGAIN * done_s, limit_s - done_s))
             end_s = now_s + left_s
         elif correction == p.TSAFRIR:
             most_s = start_s + limit_s - floats[c.BASE, slot]

@@ -61,6 +61,8 @@ class UrgentDemand:
         self.units: FloatArray = np.zeros((pools, weeks, HOURS))
         self.week_of = np.full(weeks, -1, dtype=np.int64)
         self.any = False
+        self._of = (-1, -1, 0.0)  # week, hour and probability that the last answer was for
+        self._wanted: FloatArray = np.zeros(pools)
 
     def record(self, now_s: float, pools: int, width: int) -> None:
         """Remember an urgent arrival, for each pool of the bit set."""
@@ -74,12 +76,16 @@ class UrgentDemand:
     def expected_units(self, now_s: float, rule: Headroom) -> FloatArray:
         """Return the units to hold in each pool now, before the part of the pool caps them, shape (P,)."""
         week, hour = _week_and_hour(now_s)
-        self._turn_to(week)
-        past = (self.week_of >= 0) & (self.week_of < week)
-        if not past.any():
-            return np.zeros(len(self.units))
-        seen = self.units[:, past, hour]
-        return np.asarray(np.quantile(seen, rule.enough, axis=1, method="inverted_cdf"))
+        of = (week, hour, rule.enough)
+        if self._of != of:  # weeks that are over do not change: once an hour is enough
+            self._turn_to(week)
+            past = (self.week_of >= 0) & (self.week_of < week)
+            self._wanted = np.zeros(len(self.units))
+            if past.any():
+                seen = self.units[:, past, hour]
+                self._wanted = np.asarray(np.quantile(seen, rule.enough, axis=1, method="inverted_cdf"))
+            self._of = of
+        return self._wanted
 
     def copy(self) -> "UrgentDemand":
         """Return an independent copy."""
