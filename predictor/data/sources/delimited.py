@@ -114,6 +114,34 @@ def read_delimited(
     )
 
 
+def read_marked(
+    log: LogFile,
+    *,
+    marks: Collection[str],
+    table: str,
+    delimiter: str | None = None,
+    wanted: Collection[str] = (),
+) -> Delimited:
+    """Read a delimited file that must have the columns that mark a format.
+
+    Args:
+        marks: columns that must be there.
+        table: what such a file holds, for the error.
+
+    Raises:
+        EmptyInputError: there is no record.
+        FormatError: the file is binary or lacks marks; all of them are named.
+    """
+    text = log.text()
+    absent = sorted(set(marks) - set(header_of(log, delimiter)))
+    if absent:
+        raise FormatError(
+            f"'{log.name}' is no {table}; it lacks {', '.join(absent)}; "
+            f"found '{text[:80]}'; choose another --format"
+        )
+    return read_delimited(log, delimiter=delimiter, wanted=wanted)
+
+
 def block_size_of(data: bytes) -> int:
     """Return the size of blocks to parse at once: all of it, as no record may lie across two, up to 1 GiB."""
     return min(len(data) + 1, 2**30)

@@ -10,12 +10,11 @@ Notes:
 from dataclasses import dataclass
 
 from predictor.data.sources.base import ReadOptions, ReadResult
-from predictor.data.sources.delimited import header_of, read_delimited
+from predictor.data.sources.delimited import header_of, read_marked
 from predictor.data.sources.logfile import LogFile
 from predictor.data.sources.raw import RawRecords
 from predictor.data.sources.slurm_fields import attempts, parse_tres
 from predictor.data.sources.slurm_states import translate_words
-from predictor.errors import FormatError
 
 MARKS = frozenset({"job_unique_id", "submit_time", "req_tres", "state", "time_limit_sec"})
 FIELDS = (
@@ -36,14 +35,9 @@ class DracReader:
 
     def read(self, log: LogFile, options: ReadOptions) -> ReadResult:
         """Read all records; see :class:`Reader`."""
-        text = log.text()
-        if not self.recognises(log):
-            absent = ", ".join(sorted(MARKS - set(header_of(log))))
-            raise FormatError(
-                f"'{log.name}' lacks columns of a DRAC job table: {absent}; "
-                f"found '{text[:80]}'; choose another --format"
-            )
-        records = read_delimited(log, delimiter=options.delimiter, wanted=FIELDS)
+        records = read_marked(
+            log, marks=MARKS, table="DRAC job table", delimiter=options.delimiter, wanted=FIELDS
+        )
         raw = RawRecords(records.table, records.lines, options)
         tres = parse_tres(raw.text("req_tres"))
         job_id, submitted, started = (

@@ -13,11 +13,10 @@ import pandas as pd
 
 from predictor.contracts.job import JobState
 from predictor.data.sources.base import ReadOptions, ReadResult
-from predictor.data.sources.delimited import header_of, read_delimited
+from predictor.data.sources.delimited import header_of, read_marked
 from predictor.data.sources.logfile import LogFile
 from predictor.data.sources.raw import RawRecords
 from predictor.data.sources.times import from_epoch
-from predictor.errors import FormatError
 
 MARKS = frozenset({"round", "org", "system", "benchmark", "run", "run_start_ms", "duration_s", "run_status"})
 STATUS = {
@@ -46,14 +45,7 @@ class MlperfReader:
 
     def read(self, log: LogFile, options: ReadOptions) -> ReadResult:
         """Read all records; see :class:`Reader`."""
-        text = log.text()
-        absent = sorted(MARKS - set(header_of(log, options.delimiter)))
-        if absent:
-            raise FormatError(
-                f"'{log.name}' is no table of MLPerf runs; it lacks {', '.join(absent)}; "
-                f"found '{text[:80]}'; choose another --format"
-            )
-        records = read_delimited(log, delimiter=options.delimiter)
+        records = read_marked(log, marks=MARKS, table="table of MLPerf runs", delimiter=options.delimiter)
         raw = RawRecords(records.table, records.lines, options)
         return raw.finish(
             _columns(raw), source=self.name, stem=self.name,

@@ -16,13 +16,12 @@ import numpy as np
 import pandas as pd
 
 from predictor.data.sources.base import ReadOptions, ReadResult
-from predictor.data.sources.delimited import header_of, read_delimited
+from predictor.data.sources.delimited import header_of, read_marked
 from predictor.data.sources.logfile import LogFile
 from predictor.data.sources.raw import RawRecords, extract, map_distinct
 from predictor.data.sources.slurm_fields import attempts
 from predictor.data.sources.slurm_states import translate_numbers
 from predictor.data.sources.times import from_epoch
-from predictor.errors import FormatError
 
 MARKS = frozenset({"id_job", "time_submit", "time_start", "time_end", "state", "timelimit"})
 _NO_VALUE = 4294967294
@@ -42,14 +41,9 @@ class SlurmdbdReader:
 
     def read(self, log: LogFile, options: ReadOptions) -> ReadResult:
         """Read all records; see :class:`Reader`."""
-        text = log.text()
-        absent = sorted(MARKS - set(header_of(log, options.delimiter)))
-        if absent:
-            raise FormatError(
-                f"'{log.name}' is no dump of slurmdbd's job table; it lacks {', '.join(absent)}; "
-                f"found '{text[:80]}'; choose another --format"
-            )
-        records = read_delimited(log, delimiter=options.delimiter)
+        records = read_marked(
+            log, marks=MARKS, table="dump of slurmdbd's job table", delimiter=options.delimiter
+        )
         raw = RawRecords(records.table, records.lines, options)
         return raw.finish(
             _columns(raw), source=self.name, stem=log.stem,
