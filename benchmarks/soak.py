@@ -136,7 +136,7 @@ async def soak(url: str, pid: int, options: argparse.Namespace) -> tuple[list[tu
     samples: list[tuple[float, float]] = []
     total_s = 60.0 * options.minutes
     async with httpx.AsyncClient(base_url=url, timeout=60) as client:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(600):  # what is compiled once takes long where it never was
             while not await leads(client):
                 await asyncio.sleep(0.2)
         day = Day(client, options.waiting)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from predictor.data.faults import count_rows
+from predictor.data.pseudonyms import Pseudonyms, hide_names
 from predictor.data.schema import empty_table
 from predictor.data.sources.base import Reader, ReadOptions, ReadResult, unreadable_rows
 from predictor.data.sources.logfile import LogFile, open_logs
@@ -81,6 +82,7 @@ def ingest(
     *,
     format_name: str = AUTO,
     options: ReadOptions | None = None,
+    names: Pseudonyms | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> IngestReport:
     """Read logs, validate their rows, and write the good ones to ``out``, sorted by time of submission.
@@ -88,6 +90,8 @@ def ingest(
     Refused records go to ``OUT.quarantine.parquet`` with their reasons; nothing is lost.
 
     Args:
+        names: put tokens in place of the names of users and accounts; None = keep names. Records that could
+            not be read are then refused without their text.
         progress: called with a file's name when it has been read.
 
     Raises:
@@ -103,6 +107,10 @@ def ingest(
         reader = find_reader("csv")
     reads, skipped, sources = _read_all(paths, reader, options, progress)
     frame = pd.concat([read.result.frame for read in reads], ignore_index=True)
+    if names is not None:
+        frame = hide_names(frame, names)
+        for read in reads:
+            read.result.unreadable["text"] = "not kept, for it may hold names"
     origin = pd.Series(
         [at for at, read in enumerate(reads) for _ in range(len(read.result.frame))], dtype="int64"
     )

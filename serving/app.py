@@ -100,8 +100,9 @@ def _hot_endpoints(services: Services) -> tuple[PredictionsEndpoint, OutcomesEnd
         PredictionsEndpoint(
             slot=services.slot, accuracy=services.accuracy, settings=services.settings, clock=services.clock,
             telemetry=services.telemetry, logger=services.logger, resources=services.resources,
+            names=services.names,
         ),
-        OutcomesEndpoint(ledger=services.ledger, settings=services.settings),
+        OutcomesEndpoint(ledger=services.ledger, settings=services.settings, names=services.names),
     )  # fmt: skip
 
 

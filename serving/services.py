@@ -21,6 +21,7 @@ from serving.ledger import Ledger, OpenJobs
 from serving.logs import build_logger
 from serving.memory_answers import MemoryAnswers
 from serving.model_slot import ModelSlot, SlotOptions
+from serving.names import Names, names_of
 from serving.outcome_log import LogAccount, OutcomeLog
 from serving.placement_answers import PlacementAnswers
 from serving.ports import BundleLoader, BundleStore, Clock, Forecaster
@@ -57,6 +58,7 @@ class Services:
     logger: FilteringBoundLogger
     clock: Clock
     security: Security
+    names: Names
     database: Engine | None = None
     queue: QueueService | None = None
     log_account: LogAccount = field(default_factory=LogAccount)
@@ -117,6 +119,7 @@ def build_services(
     logger = logger or build_logger(sys.stderr, settings.log_level)
     store = store or FileModelStore(settings.models)
     telemetry = Telemetry()
+    names = names_of(settings)
     log = OutcomeLog(settings.outcomes)
     jobs = OpenJobs()
     writing = asyncio.Lock()
@@ -157,11 +160,11 @@ def build_services(
     if database is not None:
         queue = build_queue(
             settings, database=database, slot=slot, ledger=ledger, resources=resources, accuracy=accuracy,
-            clock=clock, telemetry=telemetry, logger=logger,
+            clock=clock, telemetry=telemetry, logger=logger, names=names,
         )  # fmt: skip
     return Services(
         settings=settings, store=store, slot=slot, vram=vram, topology=topology, resources=resources,
-        ledger=ledger, log=log, accuracy=accuracy,
+        ledger=ledger, log=log, accuracy=accuracy, names=names,
         telemetry=telemetry, logger=logger, clock=clock, security=security, database=database, queue=queue,
     )  # fmt: skip
 

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from pipelines.ingest import FileAccount, IngestReport, ingest
+from predictor.data.pseudonyms import read_names_key
 from predictor.data.sources.base import ReadOptions
 from predictor.data.sources.column_map import read_column_map
 from predictor.data.sources.registry import AUTO, readers
@@ -61,6 +62,10 @@ def ingest_logs(
     cluster: Annotated[
         str | None, typer.Option(help="Name for the cluster column; wins over the log's.")
     ] = None,
+    names_key: Annotated[
+        Path | None,
+        typer.Option(help="File with the site's key: write keyed hashes in place of users and accounts."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Read scheduler logs into the canonical job table.
@@ -69,6 +74,7 @@ def ingest_logs(
     reasons. The exit code is 0 also then; it is 2 where a file is empty or of another format.
     """
     parse_zone(tz)
+    names = None if names_key is None else read_names_key(names_key)
     options = ReadOptions(
         zone=tz,
         delimiter=None if delimiter is None else _ESCAPES.get(delimiter, delimiter),
@@ -83,7 +89,7 @@ def ingest_logs(
     ) as bar:  # fmt: skip
         task = bar.add_task("", total=len(files))
         report = ingest(
-            files, out, format_name=format_name, options=options,
+            files, out, format_name=format_name, options=options, names=names,
             progress=lambda name: bar.update(task, advance=1, description=name),
         )  # fmt: skip
     if as_json:

@@ -1,4 +1,4 @@
-"""This module is the command ``predictor keys``: make, list and revoke the API keys of a service."""
+"""This module is the command ``predictor keys``: make, list and revoke API keys, and look up hidden names."""
 
 import getpass
 import json
@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from predictor.data.pseudonyms import read_names_key
 from predictor.errors import ArgumentError
 from serving.security.keys import ADMIN, OUTCOME, PREDICT, SUBMIT, ApiKey, make_key
 from serving.settings import read_settings
@@ -33,6 +35,8 @@ Examples:
   predictor keys list --json
 
   predictor keys revoke 1f0c9a3b7e
+
+  predictor keys token ada --names-key /etc/predictor/names.key
 
 Scopes: predict (forecasts, and reading the queue), submit (submit and cancel jobs), outcome (starts and ends
 of jobs), admin (everything: policy, nodes, snapshots).
@@ -97,6 +101,23 @@ def revoke(
         if not table.revoke(key_id, now_s=time.time(), actor=_me()):
             raise ArgumentError(f"no key '{key_id[:40]}' is in force; see 'predictor keys list'")
     print(f"revoked {key_id}")
+
+
+@app.command("token", epilog=EXAMPLES)
+def show_token(
+    names: Annotated[list[str], typer.Argument(help="Names of users or accounts.")],
+    *,
+    names_key: Annotated[
+        Path | None, typer.Option(help="File with the site's key. [default: PREDICTOR_NAMES_KEY]")
+    ] = None,
+) -> None:
+    """Print what a service with PREDICTOR_NAMES_KEY keeps in place of names."""
+    path = read_settings(names_key=names_key).names_key
+    if path is None:
+        raise ArgumentError("no names key is set; give --names-key FILE or PREDICTOR_NAMES_KEY")
+    pseudonyms = read_names_key(path)
+    for name in names:
+        print(f"{pseudonyms.token(name)}  {name}")
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from predictor.scheduling import views
 from serving.engine.changes import decision_kind, decision_view, reason_view
 from serving.engine.engine import Engine
 from serving.engine.steps import Applied
+from serving.names import Names
 from serving.ports import Forecast
 from serving.problems import Fault, Problem, ProblemError, invalid_request, problem
 from serving.queue.node_changes import node_events
@@ -74,12 +75,13 @@ class QueueCommands:
 
     def __init__(
         self, *, engine: Engine, once: Once, forecasts: Forecasts, outcomes: Outcomes, most_jobs: int,
-        most_waiting: int,
+        most_waiting: int, names: Names,
     ) -> None:  # fmt: skip
         self._engine = engine
         self._once = once
         self._forecasts = forecasts
         self._outcomes = outcomes
+        self._names = names
         self._most_jobs = most_jobs
         self._most_waiting = most_waiting
 
@@ -91,8 +93,11 @@ class QueueCommands:
             if len(body.jobs) > self._most_jobs:
                 detail = f"the batch holds {len(body.jobs)} jobs; at most {self._most_jobs} are taken at once"
                 raise ProblemError(problem("too-many-jobs", detail))
+            for job in body.jobs:
+                self._names.hide(job)
             return await self._once.run(call, lambda: self._submit_batch(call, body.jobs))
         assert isinstance(body, Submission)  # noqa: S101  (as the operation declares)
+        self._names.hide(body)
         return await self._once.run(call, lambda: self._submit_one(call, body))
 
     async def _submit_one(self, call: Call, job: Submission) -> Reply:

@@ -11,6 +11,7 @@ from predictor.scheduling.snapshot import restore, snapshot
 from serving.engine.engine import Engine
 from serving.engine.replay import FORM
 from serving.engine.steps import Applied
+from serving.names import Names
 from serving.problems import Fault, ProblemError, invalid_request, problem
 from serving.queue.once import Once
 from serving.queue.operation import Call, Reply
@@ -29,12 +30,13 @@ class QueueExchange:
 
     def __init__(
         self, *, engine: Engine, once: Once, board: AlertBoard,
-        audits: Callable[[int], Sequence[AuditEntry]],
+        audits: Callable[[int], Sequence[AuditEntry]], names: Names,
     ) -> None:  # fmt: skip
         self._engine = engine
         self._once = once
         self._board = board
         self._audits = audits
+        self._names = names
 
     async def alerts(self, call: Call) -> Reply:
         """Return the alerts that stand."""
@@ -87,7 +89,7 @@ class QueueExchange:
             detail = f"the snapshot has the form '{document.form[:40]}'; this service reads '{FORM}'"
             raise ProblemError(invalid_request([Fault(pointer="/form", code="invalid", detail=detail)]))
         try:
-            coordinator = restore(document.state)
+            coordinator = restore(self._names.hide_in_state(document.state))
         except (InputError, LookupError, TypeError, ValueError) as error:
             detail = f"the state cannot be read: {str(error)[:300]}"
             fault = Fault(pointer="/state", code="invalid", detail=detail)

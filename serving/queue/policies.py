@@ -11,6 +11,7 @@ from predictor.scheduling.policy_document import policy_document, policy_from_do
 from serving.engine.changes import decision_view
 from serving.engine.engine import Engine
 from serving.engine.steps import Applied
+from serving.names import Names
 from serving.problems import Fault, ProblemError, invalid_request
 from serving.queue.dispatch import check_if_match
 from serving.queue.once import Once
@@ -36,8 +37,9 @@ _MOST_DEPTH = 12
 class QueuePolicies:
     """The operations on the policy."""
 
-    def __init__(self, engine: Engine, once: Once) -> None:
+    def __init__(self, engine: Engine, once: Once, names: Names) -> None:
         self._engine = engine
+        self._names = names
         self._once = once
 
     async def read(self, call: Call) -> Reply:
@@ -61,7 +63,7 @@ class QueuePolicies:
     async def _change(self, call: Call, update: PolicyUpdate) -> Reply:
         before = self._engine.coordinator.policy
         check_if_match(call, str(before.version))
-        policy = changed_policy(before, update)
+        policy = self._names.hide_in_policy(changed_policy(before, update))
         now_s = self._engine.now_s()
         document = policy_document(policy)
         old = policy_document(before)

@@ -27,6 +27,7 @@ from serving.engine.engine import Engine
 from serving.ledger import Ledger
 from serving.live.hub import Hub
 from serving.model_slot import ModelSlot
+from serving.names import Names
 from serving.ports import Clock
 from serving.queue.bridge import LedgerOutcomes, ModelForecasts
 from serving.queue.commands import QueueCommands
@@ -80,7 +81,7 @@ class QueueService:
 def build_queue(
     settings: Settings, *, database: Database, slot: ModelSlot[ServedModel], ledger: Ledger,
     resources: Resources, accuracy: Accuracy, clock: Clock, telemetry: Telemetry,
-    logger: FilteringBoundLogger,
+    logger: FilteringBoundLogger, names: Names,
 ) -> QueueService | None:  # fmt: skip
     """Return the queue of the cluster that the settings name; None = they name none.
 
@@ -90,7 +91,7 @@ def build_queue(
     if settings.cluster is None:
         return None
     pools = cluster_pools(load_cluster(settings.cluster))
-    policy = read_policy(settings.policy)
+    policy = names.hide_in_policy(read_policy(settings.policy))
     log, hub, board = SqlEventLog(database), Hub(), AlertBoard()
     engine = Engine(
         log=log, build=lambda: Coordinator(policy, pools), hub=hub, clock=clock, logger=logger,
@@ -99,13 +100,14 @@ def build_queue(
     forecasts = ModelForecasts(slot, resources, logger)
     commands = QueueCommands(
         engine=engine, once=once, forecasts=forecasts, outcomes=LedgerOutcomes(ledger, logger),
-        most_jobs=settings.max_jobs, most_waiting=settings.max_waiting,
+        most_jobs=settings.max_jobs, most_waiting=settings.max_waiting, names=names,
     )  # fmt: skip
     operations = queue_operations(
-        commands=commands, views=QueueViews(engine), policies=QueuePolicies(engine, once),
-        trials=QueueTrials(engine, forecasts),
+        commands=commands, views=QueueViews(engine), policies=QueuePolicies(engine, once, names),
+        trials=QueueTrials(engine, forecasts, names),
         exchange=QueueExchange(
-            engine=engine, once=once, board=board, audits=partial(latest_audits, database)
+            engine=engine, once=once, board=board, audits=partial(latest_audits, database),
+            names=names,
         ),
     )  # fmt: skip
 

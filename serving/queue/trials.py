@@ -5,6 +5,7 @@ from predictor.scheduling.policy_document import policy_document
 from predictor.scheduling.views import queue_page
 from serving.engine.changes import decision_view
 from serving.engine.engine import Engine
+from serving.names import Names
 from serving.problems import Fault, ProblemError, invalid_request, problem
 from serving.queue.commands import Forecasts
 from serving.queue.node_changes import node_events
@@ -22,8 +23,9 @@ _COMPARED = 500  # places from the head of the queue that are compared
 class QueueTrials:
     """The operation ``what-if``."""
 
-    def __init__(self, engine: Engine, forecasts: Forecasts) -> None:
+    def __init__(self, engine: Engine, forecasts: Forecasts, names: Names) -> None:
         self._engine = engine
+        self._names = names
         self._forecasts = forecasts
 
     async def what_if(self, call: Call) -> Reply:
@@ -37,6 +39,8 @@ class QueueTrials:
         ]
         if faults:
             raise ProblemError(invalid_request(faults))
+        for job in body.jobs:
+            self._names.hide(job)
         now_s = self._engine.now_s()
         known = await self._forecasts.forecast(body.jobs, now_s)
         now_s = self._engine.now_s()
@@ -68,7 +72,8 @@ class QueueTrials:
     def _edits(self, body: WhatIf, now_s: float) -> list[Event]:
         events: list[Event] = []
         if body.patch is not None:
-            policy = changed_policy(self._engine.coordinator.policy, PolicyUpdate(patch=body.patch))
+            changed = changed_policy(self._engine.coordinator.policy, PolicyUpdate(patch=body.patch))
+            policy = self._names.hide_in_policy(changed)
             events.append(PolicyChanged(now_s=now_s, policy=policy_document(policy)))
         if body.job_id is not None:
             job_id = str(body.job_id)

@@ -8,6 +8,7 @@ from msgspec import UNSET
 from serving.decoding import decode_struct, malformed, salvage
 from serving.endpoint import JsonEndpoint
 from serving.ledger import Ledger
+from serving.names import Names
 from serving.problems import Fault, Problem, ProblemError, invalid_request, problem
 from serving.routes.predictions import failed_item
 from serving.schemas import FailedItem, OutcomeEnvelope, OutcomeEvent, Receipt, ReceiptBatch, as_text
@@ -23,9 +24,10 @@ class OutcomesEndpoint(JsonEndpoint):
 
     scope = "outcome"
 
-    def __init__(self, *, ledger: Ledger, settings: Settings) -> None:
+    def __init__(self, *, ledger: Ledger, settings: Settings, names: Names) -> None:
         super().__init__(PATH, settings.max_body_bytes)
         self._ledger = ledger
+        self._names = names
         self._max_jobs = settings.max_jobs
         self._envelope_decoder = msgspec.json.Decoder(OutcomeEnvelope)
         self._event_decoder = msgspec.json.Decoder(OutcomeEvent)
@@ -43,6 +45,7 @@ class OutcomesEndpoint(JsonEndpoint):
         event = decode_struct(body, self._event_decoder, OutcomeEvent)
         if isinstance(event, list):
             raise ProblemError(invalid_request(self._all_faults(body, event)))
+        self._names.hide(event)
         (result,) = await self._ledger.record([event])
         if isinstance(result, Problem):
             raise ProblemError(result)
@@ -66,6 +69,8 @@ class OutcomesEndpoint(JsonEndpoint):
             if index % _TURN == _TURN - 1:
                 await give_way()
         events = [event for event in decoded if isinstance(event, OutcomeEvent)]
+        for one in events:
+            self._names.hide(one)
         results = iter(await self._ledger.record(events))
         items: list[Receipt | FailedItem] = []
         for index, (raw, event) in enumerate(zip(raws, decoded, strict=True)):

@@ -15,6 +15,7 @@ from serving.batching import Batcher
 from serving.decoding import EARLIEST_S, LATEST_S, decode_struct, malformed, moment_faults
 from serving.endpoint import JsonEndpoint
 from serving.model_slot import ModelSlot
+from serving.names import Names
 from serving.ports import Clock, Forecast
 from serving.problems import Fault, Problem, ProblemError, invalid_request, problem
 from serving.resources import Asked, Resources, asks_more, candidate_faults
@@ -49,7 +50,7 @@ class PredictionsEndpoint(JsonEndpoint):
 
     def __init__(
         self, *, slot: ModelSlot[ServedModel], accuracy: Accuracy, settings: Settings, clock: Clock,
-        telemetry: Telemetry, logger: FilteringBoundLogger, resources: Resources,
+        telemetry: Telemetry, logger: FilteringBoundLogger, resources: Resources, names: Names,
     ) -> None:  # fmt: skip
         super().__init__(PATH, settings.max_body_bytes)
         self._slot = slot
@@ -57,6 +58,7 @@ class PredictionsEndpoint(JsonEndpoint):
         self._max_jobs = settings.max_jobs
         self._slice_jobs = settings.slice_jobs
         self._clock = clock
+        self._names = names
         self._telemetry = telemetry
         self._resources = resources
         self._body_decoder = msgspec.json.Decoder(PredictionBody)
@@ -76,6 +78,7 @@ class PredictionsEndpoint(JsonEndpoint):
         if job.jobs is not UNSET:
             return await self._answer_batch(job, job.jobs)
         now_s = self._clock()
+        self._names.hide(job)
         request = _request_of(job, now_s)
         if isinstance(request, list):
             raise ProblemError(invalid_request(request))
@@ -136,6 +139,8 @@ class PredictionsEndpoint(JsonEndpoint):
         places: list[int] = []
         for place, raw in enumerate(raws):
             job = decode_struct(raw, self._job_decoder, Job)
+            if isinstance(job, Job):
+                self._names.hide(job)
             request = job if isinstance(job, list) else _request_of(job, now_s)
             if isinstance(request, JobRequest) and isinstance(job, Job):
                 jobs.append(job)

@@ -271,7 +271,8 @@ async def test_time_never_runs_back_even_where_the_clock_does(harness: Harness) 
         harness.clock.now_s -= 10_000
         await submit(client, job("b"))
         items = (await get(client, "/v1/jobs"))["items"]
-        assert items[0]["started_s"] == items[1]["started_s"]
+        started_s = {item["job_id"]: item["started_s"] for item in items}
+        assert started_s["a"] <= started_s["b"] < started_s["a"] + 100  # it goes on slowly
         assert min(item["elapsed_s"] for item in items) >= 0
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from pipelines.ingest import FileAccount, IngestReport, ingest
 from predictor.cli import EXIT_USAGE, main
+from predictor.data.pseudonyms import read_names_key
 from predictor.data.sources.base import ReadOptions
 from predictor.data.sources.column_map import parse_column_map
 from predictor.data.table import read_metadata, read_table
@@ -222,3 +223,17 @@ def test_the_table_never_replaces_a_log_or_a_folder(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="check the path"):
         ingest([tmp_path / "folder"], tmp_path / "jobs.parquet")
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.psv", "folder"]
+
+
+def test_with_a_names_key_no_file_holds_a_name(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    named = [line.replace("|u|", "|lovelace|") for line in (GOOD, BACKWARDS, TORN)]
+    key = tmp_path / "names.key"
+    key.write_text("5" * 64)
+    out = tmp_path / "out" / "jobs.parquet"
+    command = ["ingest", str(write(logs / "a.psv", *named)), "--out", str(out), "--names-key", str(key)]
+    assert main(command) == 0
+    assert list(read_table(out)["user"]) == [read_names_key(key).token("lovelace")]
+    assert [path.name for path in out.parent.iterdir() if b"lovelace" in path.read_bytes()] == []
+    assert out.with_name("jobs.quarantine.parquet").exists()
