@@ -178,9 +178,8 @@ class TypeRuns:
 
     Attributes:
         signatures: the program of each run.
-        gpu_types: type of each run; what else names the kind of place may stand in it, such as
-            ``v100/spread``.
-        config: shape (n, c), natural logarithms of what sets one run of a program apart, such as batch size.
+        gpu_types: type of each run, and where it was if that is of note, such as ``v100/spread``.
+        config: shape (n, 2), natural log of the batch size and of the number of GPUs.
         throughput: shape (n,), steps per second.
     """
 

@@ -17,7 +17,8 @@ from predictor.evaluation.topology_scores import (
     regret_by,
     score_choices,
 )
-from predictor.forecasting.topology.cluster_fit import KernelSettings, LeaveOut
+from predictor.forecasting.topology.cluster_fit import KernelSettings
+from predictor.forecasting.topology.cluster_system import ClusterSystem
 from predictor.forecasting.topology.intervals import residual_quantiles
 from predictor.forecasting.topology.relative import (
     crowding,
@@ -72,19 +73,19 @@ class _Ours:
         self._group = group
         self._crowding = crowding(runs.patterns)
         clusters = np.array(runs.clusters)
-        self._fits: list[tuple[IntArray, LeaveOut]] = []
+        self._systems: list[tuple[IntArray, ClusterSystem]] = []
         for name in np.unique(clusters):
             at = np.flatnonzero(clusters == name)
             part = runs.take(at)
-            self._fits.append((at, LeaveOut(rows_of_runs(part), -np.log(part.step_time_s), settings)))
+            self._systems.append((at, ClusterSystem(rows_of_runs(part), -np.log(part.step_time_s), settings)))
 
     def known(self, block: IntArray) -> Guess:
         """Forecast each row from the rows of its cluster outside its block."""
         effects = np.empty(len(block))
-        for at, fit in self._fits:
+        for at, system in self._systems:
             outside = len(at) - np.bincount(block[at])[block[at]]
             weight = evidence_weight(float(outside.min()))
-            effects[at] = shrunk(fit.effects(block[at]), self._crowding[at], weight)
+            effects[at] = shrunk(system.effects_without(block[at]), self._crowding[at], weight)
         return self._guess(effects)
 
     def unknown(self) -> Guess:

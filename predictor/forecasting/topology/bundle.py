@@ -23,7 +23,7 @@ from predictor.forecasting.topology.forecaster import TopologyForecaster, newest
 from predictor.forecasting.topology.gpu_types import TypeSettings, TypeSpeeds
 from predictor.forecasting.topology.rows import SHAPE_COLUMNS, rows_of_runs
 
-PROTOCOL = 1
+PROTOCOL = 2
 NAME = "topology"
 _ARRAYS, _MODEL, _CARD = "arrays.npz", "model.json", "card.md"
 

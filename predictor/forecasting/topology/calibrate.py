@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from predictor.contracts.topology import Evidence, PlacementRuns
-from predictor.forecasting.topology.cluster_fit import KernelSettings, LeaveOut
+from predictor.forecasting.topology.cluster_system import ClusterSystem
 from predictor.forecasting.topology.intervals import UNMEASURED, residual_quantiles
 from predictor.forecasting.topology.relative import (
     crowding,
@@ -15,7 +15,6 @@ from predictor.forecasting.topology.relative import (
     expected_log_relative,
     shrunk,
 )
-from predictor.forecasting.topology.rows import rows_of_runs
 
 FloatArray = npt.NDArray[np.float64]
 _LEAST_GROUPS = 20  # fewer say too little of the tails
@@ -37,20 +36,20 @@ class Residuals:
         return UNMEASURED
 
 
-def calibrate(parts: Sequence[PlacementRuns], settings: KernelSettings) -> Residuals:
+def calibrate(parts: Sequence[PlacementRuns], systems: Sequence[ClusterSystem]) -> Residuals:
     """Leave out runs, shapes and jobs within each cluster, and whole clusters.
 
     Args:
         parts: the runs of each cluster.
+        systems: the solved equations of each.
     """
     found: dict[Evidence, list[tuple[FloatArray, npt.NDArray[np.intp]]]] = {one: [] for one in Evidence}
     offset = 0
-    for part in parts:
-        rows = rows_of_runs(part)
+    for part, system in zip(parts, systems, strict=True):
+        rows = system.rows
         values = -np.log(part.step_time_s)
         crowded = crowding(part.patterns)
         actual = _relative(values, rows.group)
-        left_out = LeaveOut(rows, values, settings)
         blocks: dict[Evidence, npt.NDArray[np.generic]] = {
             Evidence.SEEN_SHAPE: np.arange(len(rows)) % _FOLDS,
             Evidence.SEEN_JOB: rows.shape_name,
@@ -59,7 +58,7 @@ def calibrate(parts: Sequence[PlacementRuns], settings: KernelSettings) -> Resid
         weight = evidence_weight(float(len(rows)))
         for evidence, block in blocks.items():
             if len(np.unique(block)) > 1:
-                effects = shrunk(left_out.effects(block), crowded, weight)
+                effects = shrunk(system.effects_without(block), crowded, weight)
                 said = expected_log_relative(effects, rows.group)
                 found[evidence].append((actual - said, rows.group + offset))
         said = expected_log_relative(crowded, rows.group)

@@ -6,14 +6,11 @@ that compete with each other, so that only their differences are learned; what t
 intercept of the group. Far from all measurements the forecast is the mean of the prior, 0: no preference.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cho_factor, cho_solve
-from scipy.linalg.lapack import dpotri
-from scipy.sparse import csr_matrix
 from scipy.spatial.distance import cdist
 
 from predictor.forecasting.topology.rows import Rows
@@ -51,9 +48,10 @@ class KernelSettings:
 
 def covariance(first: Rows, second: Rows, settings: KernelSettings) -> FloatArray:
     """Return the covariance of the effects of placements before centring, shape (n, m)."""
-    shape = _matern(first.shape, second.shape, np.array(settings.shape_scales))
-    alike = np.exp(-0.5 * _squared(first.job, second.job, np.array(settings.job_scales)))
-    batch = _matern(first.log_batch[:, None], second.log_batch[:, None], np.array([settings.batch_scale]))
+    shape = _over_distinct(_matern, first.shape / settings.shape_scales, second.shape / settings.shape_scales)
+    alike = _over_distinct(_gauss, first.job / settings.job_scales, second.job / settings.job_scales)
+    batches = (rows.log_batch[:, None] / settings.batch_scale for rows in (first, second))
+    batch = _over_distinct(_matern, *batches)
     same = _equal(first.signature, second.signature)
     total = shape * (settings.common**2 + settings.alike**2 * alike + settings.same**2 * same * batch)
     one_shape = _equal(first.shape_name, second.shape_name)
@@ -85,66 +83,19 @@ class ClusterFit:
         return spread[back.reshape(-1)]
 
 
-def fit_cluster(rows: Rows, log_throughput: FloatArray, settings: KernelSettings) -> ClusterFit:
-    """Learn the effects of placements on one cluster; cubic in the number of rows."""
-    factor = cho_factor(_with_noise(rows, settings), lower=True, overwrite_a=True, check_finite=False)
-    solved = cho_solve(factor, log_throughput - log_throughput.mean(), check_finite=False)
-    return ClusterFit(rows=rows, weights=_centred(solved[:, None], rows.group)[:, 0], settings=settings)
-
-
-class LeaveOut:
-    """Forecasts of rows by the model that never saw them nor the others of their block.
-
-    With C the covariance of all rows and y their values, the solution without block B is
-    C^-1 y - C^-1[:, B] (C^-1[B, B])^-1 (C^-1 y)[B] (Rasmussen and Williams 2006, section 5.4.2, for
-    blocks), so that one inversion serves every way of splitting.
-    """
-
-    def __init__(self, rows: Rows, log_throughput: FloatArray, settings: KernelSettings) -> None:
-        self._rows, self._settings = rows, settings
-        self._values = log_throughput - log_throughput.mean()
-        factor, _ = cho_factor(_with_noise(rows, settings), lower=True, check_finite=False)
-        lower, _ = dpotri(factor, lower=1)
-        self._inverse = np.tril(lower) + np.tril(lower, -1).T
-        self._solved = self._inverse @ self._values
-
-    def effects(self, block: npt.NDArray[np.generic]) -> FloatArray:
-        """Return the effect of each row when all rows of its block are left out, shape (n,)."""
-        found = np.empty(len(self._rows))
-        for held in _blocks(block):
-            within = np.linalg.solve(self._inverse[np.ix_(held, held)], self._solved[held])
-            rest = self._solved - self._inverse[:, held] @ within
-            rest[held] = 0.0
-            intercept = np.bincount(self._rows.group, rest, minlength=self._rows.group.max() + 1)
-            common = self._settings.intercept**2 * intercept[self._rows.group[held]]
-            found[held] = self._values[held] - within - common
-        return found
-
-
 def group_means(values: FloatArray, group: IntArray) -> FloatArray:
     """Return the mean of each row's group, shape (n,)."""
     return np.asarray((np.bincount(group, values) / np.maximum(np.bincount(group), 1))[group])
 
 
-def _with_noise(rows: Rows, settings: KernelSettings) -> FloatArray:
-    matrix = _centred(covariance(rows, rows, settings), rows.group)
-    matrix = _centred(matrix.T, rows.group)
-    matrix += settings.intercept**2 * _equal(rows.group, rows.group)
-    matrix[np.diag_indices_from(matrix)] += settings.noise**2
-    return matrix
-
-
-def _centred(matrix: FloatArray, group: IntArray) -> FloatArray:
-    """Subtract from each row the mean of the rows of its group."""
-    count = np.bincount(group)
-    mean = csr_matrix((1.0 / count[group], (group, np.arange(len(group)))))
-    return np.asarray(matrix - (mean @ matrix)[group])
-
-
-def _blocks(block: npt.NDArray[np.generic]) -> Iterator[IntArray]:
-    _, index = np.unique(block, return_inverse=True)
-    for at in range(index.max() + 1):
-        yield np.flatnonzero(index == at)
+def _over_distinct(
+    kernel: Callable[[FloatArray, FloatArray], FloatArray], first: FloatArray, second: FloatArray
+) -> FloatArray:
+    """Evaluate a kernel between the distinct rows only: a cluster has few shapes and few jobs."""
+    (one, at_one), (other, at_other) = (
+        np.unique(rows, axis=0, return_inverse=True) for rows in (first, second)
+    )
+    return kernel(one, other)[np.ix_(at_one.reshape(-1), at_other.reshape(-1))]
 
 
 def _equal(first: npt.NDArray[np.generic], second: npt.NDArray[np.generic]) -> FloatArray:
@@ -152,11 +103,11 @@ def _equal(first: npt.NDArray[np.generic], second: npt.NDArray[np.generic]) -> F
     return np.asarray(index[: len(first), None] == index[None, len(first) :], dtype=np.float64)
 
 
-def _squared(first: FloatArray, second: FloatArray, scales: FloatArray) -> FloatArray:
-    return np.asarray(cdist(first / scales, second / scales, "sqeuclidean"))
+def _gauss(first: FloatArray, second: FloatArray) -> FloatArray:
+    return np.asarray(np.exp(-0.5 * cdist(first, second, "sqeuclidean")))
 
 
-def _matern(first: FloatArray, second: FloatArray, scales: FloatArray) -> FloatArray:
+def _matern(first: FloatArray, second: FloatArray) -> FloatArray:
     """Return the Matern covariance of smoothness 3/2 (Rasmussen and Williams 2006, equation 4.17)."""
-    distance = np.sqrt(3.0 * _squared(first, second, scales))
+    distance = np.sqrt(3.0 * cdist(first, second, "sqeuclidean"))
     return np.asarray((1.0 + distance) * np.exp(-distance))

@@ -19,7 +19,8 @@ from predictor.contracts.topology import (
 )
 from predictor.errors import ArgumentError
 from predictor.forecasting.topology.calibrate import Residuals, calibrate
-from predictor.forecasting.topology.cluster_fit import ClusterFit, KernelSettings, fit_cluster
+from predictor.forecasting.topology.cluster_fit import ClusterFit, KernelSettings
+from predictor.forecasting.topology.cluster_system import ClusterSystem
 from predictor.forecasting.topology.collectives import node_type_of
 from predictor.forecasting.topology.gpu_types import TypeSpeeds
 from predictor.forecasting.topology.intervals import band
@@ -84,17 +85,18 @@ class TopologyForecaster:
         """Learn from measured runs and calibrate the intervals on runs left out; no runs give the prior."""
         given = settings or KernelSettings()
         names = sorted(set(runs.clusters))
-        parts = {name: newest_runs(runs, name) for name in names}
+        parts = [newest_runs(runs, name) for name in names]
+        systems = [_solved(part, given) for part in parts]
         return cls(
-            runs=runs, fits={name: _fitted(part, given) for name, part in parts.items()},
-            residuals=calibrate(list(parts.values()), given), types=types, settings=given, version=version,
+            runs=runs, fits={name: one.fit() for name, one in zip(names, systems, strict=True)},
+            residuals=calibrate(parts, systems), types=types, settings=given, version=version,
         )  # fmt: skip
 
     def observe(self, more: PlacementRuns) -> "TopologyForecaster":
         """Return a model that has learned from more runs too; the calibration stays as it is."""
         runs = self.runs.joined(more)
         touched = {
-            name: _fitted(newest_runs(runs, name), self.settings) for name in sorted(set(more.clusters))
+            name: _solved(newest_runs(runs, name), self.settings).fit() for name in sorted(set(more.clusters))
         }
         return replace(self, runs=runs, fits={**self.fits, **touched})
 
@@ -228,8 +230,8 @@ class TopologyForecaster:
         return Evidence.SEEN_CLUSTER, len(fit.rows)
 
 
-def _fitted(part: PlacementRuns, settings: KernelSettings) -> ClusterFit:
-    return fit_cluster(rows_of_runs(part), -np.log(part.step_time_s), settings)
+def _solved(part: PlacementRuns, settings: KernelSettings) -> ClusterSystem:
+    return ClusterSystem(rows_of_runs(part), -np.log(part.step_time_s), settings)
 
 
 def newest_runs(runs: PlacementRuns, cluster: str) -> PlacementRuns:

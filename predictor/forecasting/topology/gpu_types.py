@@ -1,8 +1,9 @@
 """This module learns how fast a job runs on each GPU type, relative to the other types.
 
-Log throughput of a job on a type, over the mean of the types it ran on, is a Gaussian process with an effect
-of the type, of the type on the program, and of the type on the program at like batch size and scale. A
-program never seen gets the mean of its type over all programs.
+Log throughput of a job on a type is a Gaussian process (C. E. Rasmussen, C. K. I. Williams, "Gaussian
+Processes for Machine Learning", 2006, chapter 2) with an effect of the type, of the type on the program, and
+of the type on the program at like batch size and number of GPUs; being spread over nodes has such effects
+of its own. A program never seen gets the mean of its type over all programs.
 """
 
 from collections.abc import Sequence
@@ -22,14 +23,28 @@ IntArray = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeSettings:
-    """Amplitudes in natural log: of the type, of the type on a program, and on its configuration."""
+    """Amplitudes in natural log, and length scales; the values are of largest likelihood, rounded.
 
-    type_effect: float = 1.0
-    program: float = 0.3
-    config: float = 1.0
-    config_scale: float = 1.2
+    Attributes:
+        type_effect, program, config: of the type, of the type on a program, and on its configuration.
+        place, place_type, place_program, place_config: the same of a place such as "spread", for all types,
+            for one type, for a program, and for a configuration on one type.
+        batch_scale, gpus_scale: length scales of the natural log of batch size and of the number of GPUs.
+        intercept: of what all types have in common for one configuration.
+        noise: deviation of one measured run.
+    """
+
+    type_effect: float = 0.6
+    program: float = 0.4
+    config: float = 0.5
+    place: float = 0.3
+    place_type: float = 0.45
+    place_program: float = 0.25
+    place_config: float = 0.4
+    batch_scale: float = 2.5
+    gpus_scale: float = 0.75
     intercept: float = 5.0
-    noise: float = 0.02
+    noise: float = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +88,7 @@ class TypeSpeeds:
         """Return the log throughput of jobs on types; only differences of one job between types count.
 
         Args:
-            config: shape (n, c), as of the runs.
+            config: shape (n, 2), as of the runs.
         """
         asked = TypeRuns(
             signatures=tuple(signatures), gpu_types=tuple(gpu_types), config=config,
@@ -90,11 +105,31 @@ def config_groups(runs: TypeRuns) -> IntArray:
 
 
 def _covariance(first: TypeRuns, second: TypeRuns, settings: TypeSettings) -> FloatArray:
-    kind = _equal(first.gpu_types, second.gpu_types)
     program = _equal(first.signatures, second.signatures)
-    near = np.exp(-0.5 * cdist(first.config, second.config, "sqeuclidean") / settings.config_scale**2)
-    inner = settings.program**2 + settings.config**2 * near
-    return np.asarray(kind * (settings.type_effect**2 + program * inner))
+    cards, places = zip(*map(_card_and_place, (first, second)), strict=True)
+    card = _equal(*cards)
+    # nobody is elsewhere in an empty place
+    place = _equal(*places) * (np.array(places[0]) != "")[:, None]
+    log_batch, log_gpus = (
+        [runs.config[:, at, None] / scale for runs in (first, second)]
+        for at, scale in enumerate((settings.batch_scale, settings.gpus_scale))
+    )
+    distance = np.sqrt(3.0) * cdist(*log_batch)
+    near = (1.0 + distance) * np.exp(-distance - 0.5 * cdist(*log_gpus, "sqeuclidean"))
+    of_type = card * (settings.type_effect**2 + program * (settings.program**2 + settings.config**2 * near))
+    of_place = settings.place**2 + card * settings.place_type**2
+    of_place += program * (settings.place_program**2 + card * settings.place_config**2 * near)
+    return np.asarray(of_type + place * of_place)
+
+
+def _card_and_place(runs: TypeRuns) -> tuple[list[str], list[str]]:
+    """Return the card and the place of each run; one GPU is in no place of note."""
+    parts = [kind.partition("/") for kind in runs.gpu_types]
+    alone = (runs.config[:, 1] <= 0.0).tolist()
+    return (
+        [card for card, _, _ in parts],
+        ["" if single else place for (_, _, place), single in zip(parts, alone, strict=True)],
+    )
 
 
 def _equal(first: Sequence[str], second: Sequence[str]) -> FloatArray:

@@ -40,6 +40,13 @@ class Rows:
     def __len__(self) -> int:
         return len(self.group)
 
+    def take(self, at: IntArray) -> "Rows":
+        """Return the chosen rows; groups keep their numbers."""
+        return Rows(
+            shape=self.shape[at], shape_name=self.shape_name[at], signature=self.signature[at],
+            job=self.job[at], log_batch=self.log_batch[at], group=self.group[at],
+        )  # fmt: skip
+
 
 def shape_features(pattern: Sequence[int], node_gpus: float) -> list[float]:
     """Return the features of a shape, in the order of SHAPE_COLUMNS.

@@ -11,7 +11,8 @@ from predictor.contracts.forecast import LEVELS, DurationForecasts
 from predictor.contracts.topology import Strategy, TopologyJob, TypeRuns
 from predictor.errors import BundleCorruptError, EmptyInputError
 from predictor.forecasting.topology.bundle import read_topology_bundle, write_topology_bundle
-from predictor.forecasting.topology.cluster_fit import KernelSettings, LeaveOut, fit_cluster, group_means
+from predictor.forecasting.topology.cluster_fit import KernelSettings, covariance, group_means
+from predictor.forecasting.topology.cluster_system import ClusterSystem
 from predictor.forecasting.topology.duration_on import duration_on
 from predictor.forecasting.topology.forecaster import TopologyForecaster
 from predictor.forecasting.topology.gpu_types import TypeSpeeds
@@ -39,16 +40,38 @@ def test_leaving_out_whole_groups_equals_a_fit_that_never_saw_them() -> None:
     runs = example_runs(noise=0.05)
     rows, values = rows_of_runs(runs), -np.log(runs.step_time_s)
     settings = KernelSettings(intercept=30.0)  # the mean that each fit subtracts then plays no part
-    found = LeaveOut(rows, values, settings).effects(rows.signature)
+    found = ClusterSystem(rows, values, settings).effects_without(rows.signature)
     for app in np.unique(rows.signature):
         train, test = (np.flatnonzero(mask) for mask in (rows.signature != app, rows.signature == app))
         held = _take(rows, test)
         effects = np.empty(len(test))
-        fitted = fit_cluster(_take(rows, train), values[train], settings)
+        fitted = ClusterSystem(_take(rows, train), values[train], settings).fit()
         for group in np.unique(held.group):
             of = np.flatnonzero(held.group == group)
             effects[of] = fitted.effects(_take(held, of))
         assert found[test] == pytest.approx(effects, abs=1e-4)
+
+
+def test_the_short_way_to_the_solution_equals_the_whole_matrix() -> None:
+    runs, settings = example_runs(noise=0.05), KernelSettings()
+    at = np.sort(np.random.default_rng(0).integers(0, len(runs), 300))  # repeats, and groups of one row
+    rows, values = rows_of_runs(runs.take(at)), np.random.default_rng(1).normal(0.0, 0.2, 300)
+    same = np.equal.outer(rows.group, rows.group)
+    centring = np.eye(300) - same / same.sum(axis=1)[:, None]
+    whole = centring @ covariance(rows, rows, settings) @ centring.T
+    whole += settings.intercept**2 * same + settings.noise**2 * np.eye(300)
+    y, block = values - values.mean(), np.arange(300) % 3
+    expected = np.empty(300)
+    for one in range(3):
+        held, train = block == one, block != one
+        solved = np.linalg.solve(whole[np.ix_(train, train)], y[train])
+        effect = whole[np.ix_(held, train)] - settings.intercept**2 * same[np.ix_(held, train)]
+        expected[held] = effect @ solved
+    system = ClusterSystem(rows, values, settings)
+    assert system.effects_without(block) == pytest.approx(expected, abs=1e-9)
+    asked = covariance(rows, rows, settings) @ centring.T @ np.linalg.solve(whole, y)
+    found = covariance(rows, rows, settings) @ system.fit().weights
+    assert found == pytest.approx(asked, abs=1e-9)
 
 
 def test_held_out_values_never_change_their_own_forecast() -> None:
@@ -57,8 +80,10 @@ def test_held_out_values_never_change_their_own_forecast() -> None:
     altered = values.copy()
     held = rows.shape_name == "2-2"
     altered[held] += np.random.default_rng(1).normal(0.0, 1.0, held.sum())
-    one, other = (LeaveOut(rows, v, KernelSettings(intercept=30.0)).effects(rows.shape_name)
-                  for v in (values, altered))  # fmt: skip
+    one, other = (
+        ClusterSystem(rows, v, KernelSettings(intercept=30.0)).effects_without(rows.shape_name)
+        for v in (values, altered)
+    )
     assert one[held] == pytest.approx(other[held], abs=1e-3)
     assert np.abs(one[~held] - other[~held]).max() > 0.01
 
@@ -66,7 +91,7 @@ def test_held_out_values_never_change_their_own_forecast() -> None:
 def test_effects_of_candidates_sum_to_nothing() -> None:
     runs = example_runs()
     rows = rows_of_runs(runs)
-    fit = fit_cluster(rows, -np.log(runs.step_time_s), KernelSettings())
+    fit = ClusterSystem(rows, -np.log(runs.step_time_s), KernelSettings()).fit()
     one_group = _take(rows, np.flatnonzero(rows.group == 0))
     assert fit.effects(one_group).sum() == pytest.approx(0.0, abs=1e-12)
     assert group_means(fit.weights, rows.group) == pytest.approx(np.zeros(len(rows)), abs=1e-9)
@@ -107,6 +132,20 @@ def test_what_is_not_known_of_the_job_costs_no_preference() -> None:
     found = communication(TopologyJob(), placements((2, 2))[0], profile())
     assert np.isnan(found.step_s)
     assert log_penalty(TopologyJob(one_gpu_step_s=1.0), found.step_s) == 0.0
+
+
+def test_a_job_on_one_gpu_is_as_fast_wherever_it_is_and_one_on_many_is_not() -> None:
+    kinds = ("k80", "k80/spread", "v100", "v100/spread")
+    rows = [(kind, gpus) for kind in kinds for gpus in (1, 4)]
+    speeds = TypeSpeeds.fit(TypeRuns(
+        signatures=("lm",) * len(rows), gpu_types=tuple(kind for kind, _ in rows),
+        config=np.log([[32.0, gpus] for _, gpus in rows]),
+        throughput=np.array([0.4 * gpus if "/" in kind and gpus > 1 else gpus for kind, gpus in rows]),
+    ))  # fmt: skip
+    alone = speeds.log_speeds(["lm"] * 2, ["v100", "v100/spread"], np.log([[16.0, 1.0]] * 2))
+    assert alone[0] == alone[1]
+    many = speeds.log_speeds(["lm"] * 2, ["v100", "v100/spread"], np.log([[16.0, 4.0]] * 2))
+    assert np.log(0.4) - 0.2 < many[1] - many[0] < -0.5
 
 
 def _type_runs() -> TypeRuns:
