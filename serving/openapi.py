@@ -27,7 +27,8 @@ from serving.schemas import (
     Receipt,
     ReceiptBatch,
 )
-from serving.security.guard import is_open
+from serving.security.guard import is_open, security_of
+from serving.security.keys import OUTCOME, PREDICT
 
 JSON = dict[str, Any]  # Any: JSON values
 
@@ -68,7 +69,11 @@ def describe(app: FastAPI, operations: Sequence[Operation] = ()) -> JSON:
     for name in ("HTTPValidationError", "ValidationError"):
         components.pop(name, None)
     document["components"]["securitySchemes"] = {
-        "apiKey": {"type": "http", "scheme": "bearer", "description": "A key of `predictor keys create`"}
+        "apiKey": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "A key of `predictor keys create` that has the scope named",
+        }
     }
     paths = document["paths"]
     paths[predictions.PATH] = {"post": _predictions()}
@@ -79,7 +84,7 @@ def describe(app: FastAPI, operations: Sequence[Operation] = ()) -> JSON:
     for place, path in paths.items():
         for operation in path.values():
             if not is_open({"type": "http", "path": place}):
-                operation["security"] = [{"apiKey": []}]
+                operation.setdefault("security", security_of(PREDICT))
                 operation["responses"].update(_problems(_ACCESS_PROBLEMS))
             _complete(operation)
     return document
@@ -116,7 +121,7 @@ def _predictions() -> JSON:
 
 def _outcomes() -> JSON:
     return {
-        "tags": ["outcomes"], "operationId": "record_outcomes",
+        "tags": ["outcomes"], "operationId": "record_outcomes", "security": security_of(OUTCOME),
         "summary": "Record what happened to jobs",
         "description": "One event, or `{\"outcomes\": [...]}`. An event is on disk before its receipt "
         "leaves, and the next forecast knows it. Events are told apart by cluster, job_id, attempt and "

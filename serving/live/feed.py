@@ -15,6 +15,8 @@ from starlette.websockets import WebSocketDisconnect
 
 from serving.live.hub import ALL_TOPICS, Frame, Hub, Topic, Watch
 from serving.problems import Fault, ProblemError, invalid_request
+from serving.security.guard import needing, require_scope
+from serving.security.keys import PREDICT
 
 HEARTBEAT_S = 15.0
 _CLOSE_POLICY = 1008  # RFC 6455: the message violates the policy of the server
@@ -27,6 +29,11 @@ def feed_router(hub: Hub, *, heartbeat_s: float = HEARTBEAT_S) -> APIRouter:
 
     @router.websocket("/v1/live")
     async def live(socket: WebSocket) -> None:
+        try:
+            require_scope(socket.scope, PREDICT)
+        except ProblemError as error:
+            await socket.close(_CLOSE_POLICY, error.problem.code)
+            return
         await socket.accept()
         faults, topics, after = _options(
             socket.query_params.getlist("topics"), socket.query_params.get("after")
@@ -53,6 +60,7 @@ def feed_router(hub: Hub, *, heartbeat_s: float = HEARTBEAT_S) -> APIRouter:
         "/v1/events", operation_id="stream_events", response_class=Response,
         summary="The live feed as server-sent events; Last-Event-ID resumes",
         responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+        **needing(PREDICT),
     )  # fmt: skip
     async def events(request: Request) -> StreamingResponse:
         last = request.headers.get("last-event-id", request.query_params.get("after"))

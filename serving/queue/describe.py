@@ -9,6 +9,7 @@ import msgspec
 from serving.queue.operation import Operation, Parameter
 from serving.queue.schemas import SubmissionReceipt, SubmissionReceipts
 from serving.schemas import FailedItem
+from serving.security.guard import security_of
 
 JSON = dict[str, Any]  # Any: JSON values
 
@@ -76,7 +77,7 @@ def _operation(operation: Operation, problems: Callable[[Sequence[str]], JSON]) 
         })  # fmt: skip
     described: JSON = {
         "tags": ["queue"], "operationId": operation.operation_id, "summary": operation.summary,
-        "parameters": parameters,
+        "parameters": parameters, "security": security_of(operation.scope),
         "responses": {
             "200": {
                 "description": "Done",

@@ -13,6 +13,8 @@ from predictor.errors import PredictorError
 from serving.engine.steps import Role
 from serving.model_slot import Origin
 from serving.problems import ProblemError, catalogue, problem
+from serving.security.guard import needing
+from serving.security.keys import PREDICT
 from serving.services import Services
 
 _DOCS_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'"
@@ -114,7 +116,12 @@ def operations_router(services: Services) -> APIRouter:
     async def metrics() -> Response:
         return Response(services.telemetry.exposition(), media_type=services.telemetry.content_type)
 
-    @router.get("/v1/models", operation_id="list_models", summary="What is served, and the aliases")
+    @router.get(
+        "/v1/models",
+        operation_id="list_models",
+        summary="What is served, and the aliases",
+        **needing(PREDICT),
+    )
     async def models() -> ModelsView:
         return models_view(services)
 

@@ -3,8 +3,8 @@
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from serving.security.guard import Security
-from serving.security.keys import EVERYTHING
+from serving.security.guard import Security, needing
+from serving.security.keys import EVERYTHING, PREDICT
 from serving.security.tickets import TICKET_S
 
 
@@ -19,7 +19,9 @@ def tickets_router(security: Security) -> APIRouter:
     """Return the route of tickets."""
     router = APIRouter(tags=["live"])
 
-    @router.post("/v1/tickets", operation_id="issue_ticket", summary="A ticket for the live feed")
+    @router.post(
+        "/v1/tickets", operation_id="issue_ticket", summary="A ticket for the live feed", **needing(PREDICT)
+    )
     async def issue(request: Request) -> TicketView:
         grant = request.scope.get("grant", EVERYTHING)
         return TicketView(ticket=security.tickets.issue(grant), lives_s=TICKET_S)

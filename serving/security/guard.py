@@ -1,8 +1,11 @@
 """This module stands before the routes: it finds out who asks, how often, and from which page."""
 
 import math
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from fastapi import Depends
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from serving.middleware import send_problem
@@ -124,6 +127,20 @@ def require_scope(scope: Scope, needed: str) -> None:
     if not grant.allows(needed):
         held = ", ".join(sorted(grant.scopes))
         raise ProblemError(problem("forbidden", f"this needs the scope '{needed}'; the API key has {held}"))
+
+
+def needing(needed: str) -> dict[str, Any]:  # Any: arguments of the framework's routes
+    """Return what makes a route of the framework need a scope, and say so in the description of the API."""
+
+    async def check(connection: HTTPConnection) -> None:
+        require_scope(connection.scope, needed)
+
+    return {"dependencies": [Depends(check)], "openapi_extra": {"security": security_of(needed)}}
+
+
+def security_of(scope: str) -> list[dict[str, list[str]]]:
+    """Return how the description of the API says which scope a key needs."""
+    return [{"apiKey": [scope]}]
 
 
 def _check_page(origin: str, host: str) -> None:

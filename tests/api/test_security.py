@@ -1,12 +1,13 @@
 """This module checks who gets in: keys, scopes, rates, tickets and pages of other sites."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import replace
 
 import pytest
 
 from predictor.errors import ArgumentError
+from serving.app import create_app
 from serving.commands.serve import check_access
 from serving.problems import ProblemError
 from serving.security.guard import Security, require_scope
@@ -17,6 +18,7 @@ from serving.store.database import open_database
 from serving.store.key_table import KeyTable
 from serving.store.schema import migrate
 from tests.api.harness import Harness, check_problem
+from tests.api.queueing import queueing
 
 pytestmark = pytest.mark.anyio
 JOB = {"user": "ada"}
@@ -71,6 +73,31 @@ async def test_a_key_opens_what_its_scopes_allow(harness: Harness, table: KeyTab
         check_problem(await client.get("/nothing", headers=predict), 404, "not-found")
         assert (await client.post("/v1/predictions", json=JOB, headers=admin)).status_code == 200
         check_problem(await client.post("/v1/outcomes", json={}, headers=admin), 422, "invalid-request")
+
+
+@pytest.mark.parametrize(
+    ("scope", "wanted"), [("predict", "websocket.accept"), ("outcome", "websocket.close")]
+)
+async def test_the_live_feed_needs_the_scope_that_reads(
+    harness: Harness, table: KeyTable, scope: str, wanted: str
+) -> None:
+    _, headers = a_key(table, harness, scope)
+    async with queueing(harness, insecure_dev=False) as (_, services):
+        sent: list[str] = []
+        given = iter(({"type": "websocket.connect"}, {"type": "websocket.disconnect", "code": 1000}))
+
+        async def receive() -> dict[str, object]:
+            return dict(next(given))
+
+        async def send(message: MutableMapping[str, object]) -> None:
+            sent.append(str(message["type"]))
+
+        feed = {
+            "type": "websocket", "path": "/v1/live", "query_string": b"", "root_path": "", "scheme": "ws",
+            "headers": [(b"authorization", headers["authorization"].encode())], "subprotocols": [],
+        }  # fmt: skip
+        await create_app(services)(feed, receive, send)
+        assert sent[0] == wanted
 
 
 async def test_new_and_revoked_keys_count_without_a_restart(harness: Harness, table: KeyTable) -> None:

@@ -14,6 +14,11 @@ from typing import Any
 
 import httpx
 
+from serving.security.keys import make_key
+from serving.store.database import open_database
+from serving.store.key_table import KeyTable
+from serving.store.schema import migrate
+
 ROOT = Path(__file__).parents[2]
 CLUSTER = "philly-11cb48"  # one pool of 64 GPUs
 PATIENCE_S = 120.0  # compiling takes long where it was never done before
@@ -28,6 +33,8 @@ class LiveService:
     port: int
     name: str = "a"
     clock_offset: Path | None = None  # a file with the seconds by which the clock of the process is off
+    settings: dict[str, str] = field(default_factory=dict)  # further variables of its environment
+    secure: bool = False  # asks for API keys, see `key`
     process: "subprocess.Popen[bytes] | None" = None
     client: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=30))
 
@@ -40,11 +47,13 @@ class LiveService:
         program = ["predictor.cli"]
         if self.clock_offset is not None:
             program = ["tests.services.clocked_service", str(self.clock_offset)]
-        command = [sys.executable, "-m", *program, "serve", "--insecure-dev", "--port", str(self.port)]
+        command = [sys.executable, "-m", *program, "serve", "--port", str(self.port)]
+        command += [] if self.secure else ["--insecure-dev"]
         command += ["--cluster", CLUSTER, "--models", str(self.root / "none")]
         command += ["--outcomes", str(self.root / f"outcomes-{self.name}")]
         environ = {name: value for name, value in os.environ.items() if not name.startswith("PREDICTOR_")}
         environ |= {"PREDICTOR_STORE": self.store, "PREDICTOR_FALLBACK": str(ROOT / "models" / "fallback")}
+        environ |= self.settings
         with (self.root / f"service-{self.name}.log").open("ab") as log:
             self.process = subprocess.Popen(command, env=environ, stdout=log, stderr=log, cwd=ROOT)
         return self
@@ -76,6 +85,17 @@ class LiveService:
             self.process.send_signal(number)
             self.process.wait(60)
 
+    def key(self, *scopes: str) -> dict[str, str]:
+        """Make an API key, and return the header that carries it."""
+        engine = open_database(self.store)
+        try:
+            migrate(engine)
+            key, token = make_key("test", scopes, now_s=time.time())
+            KeyTable(engine).add(key, actor="user:test")
+        finally:
+            engine.dispose()
+        return {"authorization": f"Bearer {token}"}
+
     def log(self) -> str:
         return (self.root / f"service-{self.name}.log").read_text()[-5000:]
 
@@ -94,13 +114,17 @@ class LiveService:
 
 @contextmanager
 def live_service(
-    root: Path, *, store: str = "", name: str = "a", clock_offset: Path | None = None
-) -> Iterator[LiveService]:
+    root: Path, *, store: str = "", name: str = "a", clock_offset: Path | None = None, secure: bool = False,
+    settings: dict[str, str] | None = None,
+) -> Iterator[LiveService]:  # fmt: skip
     """Make a service that is not started yet; it ends with the block."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    made = LiveService(root, store or f"sqlite:///{root}/store.db", port, name, clock_offset)
+    made = LiveService(
+        root, store or f"sqlite:///{root}/store.db", port, name, clock_offset=clock_offset, secure=secure,
+        settings=settings or {},
+    )  # fmt: skip
     try:
         yield made
     finally:
