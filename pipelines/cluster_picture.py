@@ -1,15 +1,17 @@
 """This module draws a cluster: in the terminal as trees and matrices, and as a picture."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
-from predictor.contracts.cluster import ClusterProfile, LinkClass, LinkCost, NodeType
+from predictor.contracts.cluster import ClusterProfile, LinkClass, LinkCost, NodeGroup, NodeType
 from predictor.data.clusters.cores import format_cores
 
 _MOST_BRANCHES = 12
@@ -23,29 +25,62 @@ _COLOURS = {
 
 def level_tree(profile: ClusterProfile) -> Tree:
     """Return the levels of the network as a tree, the narrowest with their nodes."""
-    root = Tree(f"[bold]{profile.name}[/bold]: {profile.node_count:,} nodes, {profile.gpu_count:,} GPUs")
-    branches: dict[tuple[str, ...], Tree] = {(): root}
-    hidden: dict[tuple[str, ...], int] = {}
+    below: dict[tuple[str, ...], dict[tuple[str, ...], None]] = {}
+    groups: dict[tuple[str, ...], list[NodeGroup]] = {}
+    nodes: Counter[tuple[str, ...]] = Counter()
     for group in profile.groups:
-        kind = profile.node_type(group.node_type)
-        for depth in range(1, len(group.domains) + 1):
-            path = group.domains[:depth]
-            if path in branches:
-                continue
-            above = branches.get(path[:-1])
-            if above is None or len(above.children) >= _MOST_BRANCHES:
-                hidden[path[:-1]] = hidden.get(path[:-1], 0) + 1
-                break
-            branches[path] = above.add(f"{profile.levels[depth - 1]} {path[-1]}")
-        leaf = branches.get(group.domains)
-        if leaf is not None:
-            pool = f"  pool {group.pool}" if group.pool else ""
-            gpus = f"{kind.gpu_count} {kind.gpu_type}" if kind.gpu_count else "no GPU"
-            leaf.add(f"{group.hosts}: {len(group.names)} x {kind.name} ({gpus}){pool}")
-    for path, count in hidden.items():
-        if path in branches:
-            branches[path].add(f"[dim]and {count} more[/dim]")
+        groups.setdefault(group.domains, []).append(group)
+        for depth in range(len(group.domains)):
+            path = group.domains[: depth + 1]
+            below.setdefault(path[:-1], {})[path] = None
+            nodes[path] += len(group.names)
+    root = Tree(f"[bold]{profile.name}[/bold]: {_count(profile.node_count, 'node')}, "
+                f"{_count(profile.gpu_count, 'GPU')}")  # fmt: skip
+    _grow(root, (), profile, below, groups, nodes)
     return root
+
+
+def _grow(
+    branch: Tree, path: tuple[str, ...], profile: ClusterProfile,
+    below: Mapping[tuple[str, ...], Mapping[tuple[str, ...], None]],
+    groups: Mapping[tuple[str, ...], list[NodeGroup]], nodes: Mapping[tuple[str, ...], int],
+) -> None:  # fmt: skip
+    """Add the nodes of a domain and the domains in it; a domain of one group of nodes takes one line."""
+    here = groups.get(path, [])
+    if not path or len(here) != 1 or path in below:
+        for group in here[:_MOST_BRANCHES]:
+            branch.add(_group_text(group, profile))
+        if len(here) > _MOST_BRANCHES:
+            branch.add(f"[dim]and {_count(len(here) - _MOST_BRANCHES, 'more group')} of nodes[/dim]")
+    children = list(below.get(path, {}))
+    level = profile.levels[len(path)] if children else ""
+    for child in children[:_MOST_BRANCHES]:
+        name = escape(child[-1] if child[-1].startswith(level) else f"{level} {child[-1] or '?'}")
+        if child in below:
+            inside = _count(len(below[child]), profile.levels[len(child)])
+            text = f"{name}: {inside}, {_count(nodes[child], 'node')}"
+        else:
+            of = groups[child]
+            text = f"{name}: {_group_text(of[0], profile)}" if len(of) == 1 else name
+        _grow(branch.add(text), child, profile, below, groups, nodes)
+    if len(children) > _MOST_BRANCHES:
+        branch.add(f"[dim]and {_count(len(children) - _MOST_BRANCHES, f'more {level}')}[/dim]")
+
+
+def _group_text(group: NodeGroup, profile: ClusterProfile) -> str:
+    kind = profile.node_type(group.node_type)
+    gpus = f"{kind.gpu_count} {kind.gpu_type}" if kind.gpu_count else "no GPU"
+    pool = f", pool {group.pool}" if group.pool else ""
+    return escape(f"{group.hosts}, {len(group.names)} x {kind.name} ({gpus}){pool}")
+
+
+def _count(number: int, of: str) -> str:
+    return f"{number:,} {of}{'' if number == 1 else 's'}"
+
+
+def has_link_table(kind: NodeType) -> bool:
+    """Return whether its links differ, so that a table says more than a line."""
+    return len({kind.link(a, b) for a in range(kind.gpu_count) for b in range(a)}) > 1
 
 
 def link_table(kind: NodeType) -> Table:
@@ -67,15 +102,18 @@ def parts_of(kind: NodeType) -> Iterator[str]:
     yield f"{kind.name}: {gpus}, {kind.cpus} CPUs, {kind.memory_mib:,} MiB"
     for island in kind.islands:
         if len(island) > 1:
-            yield f"  NVLink island: GPUs {_joined(island)}"
+            yield f"  NVLink island: {_gpus(island)}"
     for place, domain in enumerate(kind.numa):
-        yield f"  NUMA {place}: cores {format_cores(domain.cores) or '-'}, GPUs {_joined(domain.gpus)}"
+        yield f"  NUMA {place}: cores {format_cores(domain.cores) or '-'}, {_gpus(domain.gpus)}"
     for nic in kind.nics:
-        yield f"  NIC {nic.name}: {nic.gbit_per_s:g} Gb/s, nearest to GPUs {_joined(nic.gpus)}"
+        near = f", nearest to {_gpus(nic.gpus)}" if nic.gpus else ""
+        yield f"  NIC {nic.name}: {nic.gbit_per_s:g} Gb/s{near}"
+    if kind.gpu_count > 1 and not has_link_table(kind):
+        yield f"  links: every GPU reaches every other by {kind.link(0, 1).name}"
 
 
-def _joined(gpus: tuple[int, ...]) -> str:
-    return ", ".join(map(str, gpus)) or "-"
+def _gpus(gpus: tuple[int, ...]) -> str:
+    return f"GPU{'' if len(gpus) == 1 else 's'} {format_cores(gpus) or '-'}"
 
 
 def cost_table(profile: ClusterProfile) -> Table:
@@ -152,7 +190,7 @@ def _draw_domains(axis: Axes, profile: ClusterProfile) -> None:
         line += (len(row) - 1) // columns + 1
     level = profile.levels[-1] if profile.levels else "pool"
     axis.set(
-        xlim=(0, columns), ylim=(max(line, _LEAST_COLUMNS), 0), xticks=[],
+        xlim=(0, columns), ylim=(max(line, _LEAST_COLUMNS), 0), xticks=[], frame_on=False,
         title=f"{profile.name}: nodes in each {level} ({len(sizes)})",
     )  # fmt: skip
     axis.set_yticks(ticks, [" / ".join(path) for path in rows], fontsize=7)

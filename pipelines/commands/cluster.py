@@ -7,7 +7,14 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from pipelines.cluster_picture import cluster_figure, cost_table, level_tree, link_table, parts_of
+from pipelines.cluster_picture import (
+    cluster_figure,
+    cost_table,
+    has_link_table,
+    level_tree,
+    link_table,
+    parts_of,
+)
 from predictor.contracts.cluster import ClusterProfile, LinkClass, LinkCost, NodeType
 from predictor.data.clusters.assemble import profile_of_kubernetes, profile_of_slurm
 from predictor.data.clusters.collective_logs import read_collectives
@@ -65,7 +72,7 @@ def show(
             console.print()
             for line in parts_of(kind):
                 console.print(line, highlight=False)
-            if kind.gpu_count > 1:
+            if has_link_table(kind):
                 console.print(link_table(kind))
         if profile.link_costs or profile.network_costs:
             console.print()

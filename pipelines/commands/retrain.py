@@ -62,7 +62,7 @@ def retrain(
     champion goes on serving.
 
     GPU memory and topology are retrained after the durations, from the files
-    under [memory] and [topology] and from the peaks of the job table, judged on
+    under memory and topology and from the peaks of the job table, judged on
     groups that were kept out. A target without enough data is skipped.
     """
     settings = load_settings(config)

@@ -276,10 +276,9 @@ def _check(candidates: Sequence[Placement]) -> None:
     if not candidates:
         raise ArgumentError("no candidates to rank; give at least one placement")
     faults = [
-        f"candidate {index} has GPUs per node {list(placement.gpus_per_node)}; give "
-        "at least one count above 0"
+        f"candidate {index}: {fault}"
         for index, placement in enumerate(candidates)
-        if placement.gpu_count <= 0
+        for fault in placement.faults
     ]
     counts = sorted({placement.gpu_count for placement in candidates})
     if len(counts) > 1:
