@@ -29,7 +29,7 @@ def test_every_example_is_drawn(name: str, tmp_path: Path, capsys: pytest.Captur
     picture = tmp_path / "box.png"
     assert main(["cluster", "show", name, "--plot", str(picture)]) == 0
     drawn = capsys.readouterr().out
-    assert f"{load_cluster(name).node_count:,} nodes" in drawn
+    assert f"{load_cluster(name).node_count:,} node" in drawn
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
