@@ -77,7 +77,7 @@ class Day:
         elif number % 101 == 0:
             await self._send("PATCH", "/v1/policy", {"patch": {"order": {"guard_s": 3600 + number % 977}}})
         elif number % 13 == 0:
-            await self._send("PATCH", f"/v1/jobs/{some}", {"workload_class": "production"})
+            await self._send("PATCH", f"/v1/jobs/{self.waiting[-1]}", {"workload_class": "production"})
         elif number % 17 == 0:
             await self._send("GET", "/metrics")
 
@@ -156,8 +156,8 @@ async def soak(url: str, pid: int, options: argparse.Namespace) -> tuple[list[tu
     return samples, day
 
 
-def judge(samples: list[tuple[float, float]], warm_up: float) -> dict[str, float]:
-    """Return first and last memory (MiB) after the warm-up, and the slope (MiB per hour)."""
+def judge(samples: list[tuple[float, float]], warm_up: float, per_h: float) -> dict[str, float]:
+    """Return first and last memory (MiB) after the warm-up, and the slope by time and by request."""
     from_s = warm_up * samples[-1][0]
     times, sizes = zip(*(sample for sample in samples if sample[0] >= from_s), strict=True)
     part = max(len(sizes) // 5, 1)
@@ -165,6 +165,7 @@ def judge(samples: list[tuple[float, float]], warm_up: float) -> dict[str, float
     return {
         "minutes": samples[-1][0] / 60, "warm_mib": statistics.median(sizes[:part]),
         "last_mib": statistics.median(sizes[-part:]), "slope_mib_per_h": 3600 * slope,
+        "slope_byte_per_request": 3600 * slope * MIB / per_h,
     }  # fmt: skip
 
 
@@ -193,13 +194,14 @@ def main() -> int:
         finally:
             server.kill()
             server.wait()
-    figures = judge(samples, options.warm_up)
+    per_h = 3600 * day.statuses.total() / samples[-1][0]
+    figures = judge(samples, options.warm_up, per_h)
     counts = {str(status): count for status, count in sorted(day.statuses.items())}
     console.print(
         f"{sum(counts.values()):,} requests by status {counts}; {len(day.waiting):,} wait at the end"
     )
     for title, value in figures.items():
-        console.print(f"{title:<16}{value:>10.2f}")
+        console.print(f"{title:<24}{value:>10.2f}")
     if options.json is not None:
         document = {**figures, "statuses": counts, "samples": samples}
         options.json.write_text(json.dumps(document, indent=2), encoding="utf-8")
