@@ -33,6 +33,7 @@ from serving.routes.operations import operations_router
 from serving.routes.outcomes import OutcomesEndpoint
 from serving.routes.predictions import PredictionsEndpoint
 from serving.routes.tickets import tickets_router
+from serving.security.cors import CorsMiddleware
 from serving.security.guard import GuardMiddleware
 from serving.services import Services
 
@@ -92,6 +93,8 @@ def create_app(services: Services) -> FastAPI:
             for endpoint in hot
         },
     )
+    if services.security.origins:
+        app.edge = CorsMiddleware(app.edge, origins=services.security.origins)
     return app
 
 

@@ -27,6 +27,7 @@ from serving.placement_answers import PlacementAnswers
 from serving.ports import BundleLoader, BundleStore, Clock, Forecaster
 from serving.queue.service import QueueService, build_queue
 from serving.resources import Resources
+from serving.security.cors import read_origins
 from serving.security.guard import Security
 from serving.security.keys import KeyRing
 from serving.security.limits import RateLimiter
@@ -119,7 +120,7 @@ def build_services(
     logger = logger or build_logger(sys.stderr, settings.log_level)
     store = store or FileModelStore(settings.models)
     telemetry = Telemetry()
-    names = names_of(settings)
+    names, origins = names_of(settings), read_origins(settings.cors_origins)
     log = OutcomeLog(settings.outcomes)
     jobs = OpenJobs()
     writing = asyncio.Lock()
@@ -155,6 +156,7 @@ def build_services(
     security = Security(
         ring=None if database is None or settings.insecure_dev else KeyRing(KeyTable(database), clock),
         limiter=RateLimiter(per_s=settings.rate_per_s, burst=settings.rate_burst), tickets=Tickets(),
+        origins=origins,
     )  # fmt: skip
     queue = None
     if database is not None:

@@ -51,6 +51,10 @@ class Settings(BaseSettings):
     names_key: Path | None = Field(
         default=None, description="file with the site's key: names of users and accounts are kept as hashes"
     )
+    cors_origins: str = Field(
+        default="",
+        description="origins, with commas, whose pages may use the API from a browser; default none",
+    )
     rate_per_s: float = Field(default=1000.0, gt=0, description="requests per second and key in the long run")
     rate_burst: float = Field(default=2000.0, ge=1, description="requests at once and key, after a pause")
     keys_refresh_s: float = Field(default=2.0, gt=0, description="seconds until new and revoked keys count")
