@@ -75,3 +75,4 @@ class Domain:
     trainer: Trainer
     evaluator: Evaluator
     bundles: BundleFormat
+    drift_reference: Callable[[pd.DataFrame], Document] | None = None

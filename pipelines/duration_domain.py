@@ -14,6 +14,7 @@ from predictor.features.assemble import feature_names
 from predictor.forecasting.bundle import PROTOCOL, model_spec, read_bundle, write_bundle
 from predictor.forecasting.duration import DurationSettings, boosting_columns
 from predictor.forecasting.training import DurationModel, train_duration
+from predictor.monitoring.watched import learn_reference
 
 _PIT_BINS = 20
 _IMPORTANCES = "feature_importances:"  # a section of LightGBM's native text: NAME=SPLITS
@@ -87,6 +88,7 @@ def duration_domain() -> Domain:
         trainer=DurationTrainer(),
         evaluator=DurationEvaluator(),
         bundles=DurationBundles(),
+        drift_reference=lambda frame: learn_reference(frame).to_json(),
     )
 
 

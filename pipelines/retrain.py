@@ -248,8 +248,10 @@ class Retraining:
             else:
                 begin = state.read("begin") or {"version": record.version}
                 model = self._challenger(state, frame, record.window, begin)
-            card = model_card(record)
-            bundles.write(path, model, version=record.version, card=card, metadata=_metadata(record))
+            card, metadata = model_card(record), _metadata(record)
+            if self.domain.drift_reference is not None:
+                metadata["drift"] = self.domain.drift_reference(frame)
+            bundles.write(path, model, version=record.version, card=card, metadata=metadata)
 
         return state.directory_step("final" if passed else f"refused-{record.champion or 'first'}", write)
 

@@ -10,6 +10,7 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from serving.accuracy import Accuracy
+from serving.drift_watch import DriftWatch
 from serving.model_slot import ModelSlot
 from serving.outcome_checks import event_faults
 from serving.outcome_log import DAY_S, LogAccount, OutcomeLog
@@ -92,7 +93,7 @@ class Ledger:
     def __init__(
         self, *, log: OutcomeLog, jobs: OpenJobs, slot: ModelSlot[ServedModel], accuracy: Accuracy,
         writing: asyncio.Lock, clock: Clock, telemetry: Telemetry, logger: FilteringBoundLogger,
-        followers: Sequence[ModelSlot[ServedMemory] | ModelSlot[ServedTopology]] = (),
+        drift: DriftWatch, followers: Sequence[ModelSlot[ServedMemory] | ModelSlot[ServedTopology]] = (),
     ) -> None:  # fmt: skip
         self._log = log
         self._jobs = jobs
@@ -104,6 +105,7 @@ class Ledger:
         self._logger = logger
         self._followers = tuple(followers)
         self._memory_s = math.inf
+        self._drift = drift
         self.fault = ""  # why the last writing failed, empty = it did not
 
     def restore(self, memory_days: int) -> LogAccount:
@@ -112,6 +114,8 @@ class Ledger:
         self._memory_s = memory_days * DAY_S
         for row in self._log.read(since_s=self._clock() - memory_days * DAY_S, account=account):
             self._jobs.add(row)
+            if row.event == SUBMITTED:
+                self._drift.add(row.request())
         account.unreadable += self._log.torn
         self._telemetry.set_unreadable_lines(account.unreadable)
         if account.unreadable:

@@ -10,6 +10,7 @@ from typing import Protocol
 from predictor.contracts.forecast import Provenance
 from predictor.contracts.outcome import Outcome
 from predictor.contracts.request import JobRequest
+from serving.evidence import Evidence
 
 
 class BundleFacts(Protocol):
@@ -88,6 +89,10 @@ class Forecaster(Protocol):
     @property
     def info(self) -> BundleFacts:
         """Identity of the bundle."""
+
+    @property
+    def evidence(self) -> Evidence:
+        """What the jobs that it learned from looked like."""
 
     def predict(self, jobs: Sequence[JobRequest]) -> Sequence[Forecast]:
         """Return one forecast per job, in order."""

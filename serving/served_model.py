@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from predictor.contracts.request import JobRequest
 from predictor.errors import BundleCorruptError
+from serving.evidence import Evidence
 from serving.outcome_rows import FINISHED, STARTED, SUBMITTED, JobKey, OutcomeRow
 from serving.ports import BundleFacts, Forecast, Forecaster
 
@@ -26,6 +27,11 @@ class ServedModel:
     def info(self) -> BundleFacts:
         """Identity of the bundle."""
         return self._forecaster.info
+
+    @property
+    def evidence(self) -> Evidence:
+        """What live jobs and forecasts are held against."""
+        return self._forecaster.evidence
 
     def predict(self, jobs: Sequence[JobRequest]) -> Sequence[Forecast]:
         """Return one forecast per job, in order."""

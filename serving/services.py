@@ -14,9 +14,10 @@ from structlog.typing import FilteringBoundLogger
 
 from predictor.data.clusters.example_files import load_cluster
 from predictor.forecasting.bundle import read_bundle
-from predictor.forecasting.live import LiveForecaster
 from predictor.forecasting.store import FileModelStore
 from serving.accuracy import Accuracy
+from serving.drift_watch import DriftWatch
+from serving.evidence import BundleForecaster
 from serving.ledger import Ledger, OpenJobs
 from serving.logs import build_logger
 from serving.memory_answers import MemoryAnswers
@@ -101,7 +102,7 @@ class Services:
 
 def load_live(directory: Path, expected_digest: str | None) -> Forecaster:
     """Read and verify a bundle, and make it ready to answer."""
-    return LiveForecaster(read_bundle(directory, expected_digest=expected_digest))
+    return BundleForecaster(read_bundle(directory, expected_digest=expected_digest))
 
 
 def build_services(
@@ -124,7 +125,8 @@ def build_services(
     log = OutcomeLog(settings.outcomes)
     jobs = OpenJobs()
     writing = asyncio.Lock()
-    accuracy = Accuracy(telemetry, settings.coverage_window)
+    drift = DriftWatch(settings.drift_window)
+    accuracy = Accuracy(telemetry, settings.coverage_window, drift)
     options = SlotOptions(
         aliases=(settings.alias, settings.previous_alias), alias_file=settings.models / "aliases.json",
         fallback=settings.fallback_directory(), retry_s=settings.retry_s,
@@ -149,7 +151,7 @@ def build_services(
     resources = Resources(MemoryAnswers(vram, profile), PlacementAnswers(topology, profile), logger)
     ledger = Ledger(
         log=log, jobs=jobs, slot=slot, accuracy=accuracy, writing=writing, clock=clock, telemetry=telemetry,
-        logger=logger, followers=(vram, topology),
+        logger=logger, followers=(vram, topology), drift=drift,
     )  # fmt: skip
     wanted = settings.cluster is not None or not settings.insecure_dev
     database = open_database(settings.store) if wanted else None
@@ -162,7 +164,7 @@ def build_services(
     if database is not None:
         queue = build_queue(
             settings, database=database, slot=slot, ledger=ledger, resources=resources, accuracy=accuracy,
-            clock=clock, telemetry=telemetry, logger=logger, names=names,
+            clock=clock, telemetry=telemetry, logger=logger, names=names, drift=drift,
         )  # fmt: skip
     return Services(
         settings=settings, store=store, slot=slot, vram=vram, topology=topology, resources=resources,

@@ -67,6 +67,15 @@ class Settings(BaseSettings):
     )
     memory_days: int = Field(default=30, ge=1, description="days over which repeated outcomes are recognised")
     coverage_window: int = Field(default=1000, ge=1, description="outcomes in the rolling coverage")
+    drift_window: int = Field(
+        default=2000, ge=1, description="latest jobs that are compared with the model's"
+    )
+    retrain_request: Path | None = Field(
+        default=None, description="file that asks for a retraining where drift or forecasts call for it"
+    )
+    retrain_pause_s: float = Field(
+        default=86400.0, ge=0, description="least seconds between two requests for a retraining"
+    )
     grace_s: int = Field(default=30, ge=1, description="seconds that running requests get at shutdown")
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info")
     log_requests: Literal["all", "failed"] = Field(

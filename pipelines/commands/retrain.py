@@ -31,6 +31,8 @@ Examples:
 
   predictor retrain --config site.toml --json
 
+  predictor retrain --config site.toml --if-requested runs/retrain-request.json
+
   PREDICTOR_GATE__MAX_CRPS_WORSENING=0.1 predictor retrain --config site.toml
 
 Exit codes: 0 promoted, or nothing to do; 1 the gate refused the challenger,
@@ -52,6 +54,12 @@ def retrain(
     force: Annotated[
         bool, typer.Option("--force", help="Train anew although neither data nor settings have changed.")
     ] = False,
+    if_requested: Annotated[
+        Path | None,
+        typer.Option(
+            help="Do nothing unless a service has asked for it by this file, which is then removed."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Ingest new logs, train a challenger, judge it beside the champion and all baselines, and publish it.
@@ -66,6 +74,8 @@ def retrain(
     groups that were kept out. A target without enough data is skipped.
     """
     settings = load_settings(config)
+    if if_requested is not None and not take_request(if_requested, as_json=as_json):
+        return
     domain = duration_domain()
     store = store_of(settings, domain.target)
     console = Console(stderr=True)
@@ -104,6 +114,23 @@ def retrain(
     refused = [one for one in others if one.outcome is MeasuredOutcome.REFUSED]
     if result.outcome is RetrainOutcome.REFUSED or refused:
         raise typer.Exit(EXIT_REFUSED)
+
+
+def take_request(path: Path, *, as_json: bool) -> bool:
+    """Take the request of a service and tell its reasons; False where there is none."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        path.unlink()
+    except FileNotFoundError:
+        typer.echo(json.dumps({"outcome": "not-requested"}) if as_json else "no retraining was asked for")
+        return False
+    try:
+        reasons = [str(alert["sentence"]) for alert in json.loads(text)["alerts"]]
+    except (ValueError, LookupError, TypeError):
+        reasons = [f"'{path}' says no reason that can be read"]
+    for reason in reasons:
+        typer.echo(f"asked for, because {reason}", err=True)
+    return True
 
 
 def plain(result: RetrainResult) -> dict[str, object]:

@@ -30,16 +30,20 @@ class FeatureReference:
     shares: tuple[float, ...]
 
     @classmethod
-    def learn(cls, values: FloatArray, *, bins: int = 10) -> "FeatureReference":
+    def learn(
+        cls, values: FloatArray, *, bins: int = 10, edges: tuple[float, ...] | None = None
+    ) -> "FeatureReference":
         """Return the reference of a sample, with bins of about equal weight.
 
         Args:
             values: shape (n,), NaN = missing.
             bins: most bins; fewer where values repeat.
+            edges: the inner edges, where they are known beforehand, as those between categories are.
         """
-        known = values[~np.isnan(values)]
-        inner = np.quantile(known, np.linspace(0, 1, bins + 1)[1:-1]) if len(known) else np.empty(0)
-        edges = tuple(float(edge) for edge in np.unique(inner))
+        if edges is None:
+            known = values[~np.isnan(values)]
+            inner = np.quantile(known, np.linspace(0, 1, bins + 1)[1:-1]) if len(known) else np.empty(0)
+            edges = tuple(float(edge) for edge in np.unique(inner))
         counts = _counts(values, np.array(edges)).astype(np.float64)
         return cls(edges=edges, shares=tuple((counts / max(counts.sum(), 1.0)).tolist()))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 
 from structlog.typing import FilteringBoundLogger
 
@@ -18,10 +19,16 @@ from predictor.monitoring.queue_health import (
 )
 from predictor.scheduling import views
 from serving.accuracy import Accuracy
+from serving.drift_watch import DriftWatch
 from serving.engine.engine import Engine
 from serving.engine.steps import Role
+from serving.evidence import Evidence
 from serving.live.hub import Hub, Topic
+from serving.memory_answers import USUAL_RISK
+from serving.model_slot import ModelSlot
 from serving.problems import ProblemError
+from serving.retrain_request import RetrainRequest
+from serving.served_model import ServedModel
 from serving.telemetry import Telemetry
 
 _LEVELS = {"q50": 0.5, "q90": 0.9, "q95": 0.95}
@@ -37,12 +44,16 @@ class QueueMonitor:
 
     def __init__(
         self, *, engine: Engine, board: AlertBoard, accuracy: Accuracy, every_s: float,
-        logger: FilteringBoundLogger, telemetry: Telemetry, hub: Hub,
+        logger: FilteringBoundLogger, telemetry: Telemetry, hub: Hub, drift: DriftWatch,
+        slot: ModelSlot[ServedModel], request: RetrainRequest,
     ) -> None:  # fmt: skip
         self._engine = engine
         self._telemetry = telemetry
         self._hub = hub
         self._board = board
+        self._drift = drift
+        self._slot = slot
+        self._request = request
         self._accuracy = accuracy
         self._every_s = every_s
         self._logger = logger
@@ -72,6 +83,20 @@ class QueueMonitor:
             await self._engine.note(Topic.ALERTS, "raised", one.to_json())
         for one in change.cleared:
             await self._engine.note(Topic.ALERTS, "cleared", one.to_json())
+        await self._ask_for_retraining([one.alert for one in change.raised])
+
+    async def _ask_for_retraining(self, raised: Sequence[Alert]) -> None:
+        model = self._slot.state.model
+        version = "" if model is None else model.info.version
+        try:
+            asked = self._request.ask(raised, model=version, now_s=self._engine.now_s())
+        except OSError as error:
+            self._logger.error("a retraining could not be asked for", reason=str(error))
+            return
+        if asked:
+            keys = [alert.key for alert in raised if alert.retrain]
+            self._logger.warning("a retraining was asked for", alerts=keys, model=version)
+            await self._engine.note(Topic.MODEL, "retraining", {"alerts": keys, "model": version})
 
     def _measure(self, leads: bool) -> None:
         coordinator = self._engine.coordinator
@@ -84,13 +109,22 @@ class QueueMonitor:
 
     def _alerts(self) -> list[Alert]:
         coverage, rows = self._accuracy.coverage(), self._accuracy.outcomes
+        model = self._slot.state.model
+        evidence = Evidence() if model is None else model.evidence
+        oom_count, oom_rows = self._accuracy.out_of_memory()
         window = QualityWindow(
             rows=rows,
             covered={
                 _LEVELS[name]: round(share * rows) for name, share in coverage.items() if name in _LEVELS
             },
-        )
-        return [*quality_alerts(window, QualitySettings()), *health_alerts(self._view(), HealthSettings())]
+            mean_abs_log_ratio=self._accuracy.mean_abs_log_ratio(),
+            reference_abs_log_ratio=evidence.mean_abs_log_ratio, oom_count=oom_count, oom_rows=oom_rows,
+            oom_risk=USUAL_RISK,
+        )  # fmt: skip
+        return [
+            *quality_alerts(window, QualitySettings()), *self._drift.look(evidence.drift),
+            *health_alerts(self._view(), HealthSettings()),
+        ]  # fmt: skip
 
     def _view(self) -> QueueView:
         coordinator, now_s = self._engine.coordinator, self._engine.now_s()

@@ -23,6 +23,7 @@ from predictor.scheduling.policy import Policy
 from predictor.scheduling.policy_document import policy_from_document
 from predictor.scheduling.snapshot import restore, snapshot
 from serving.accuracy import Accuracy
+from serving.drift_watch import DriftWatch
 from serving.engine.engine import Engine
 from serving.ledger import Ledger
 from serving.live.hub import Hub
@@ -40,6 +41,7 @@ from serving.queue.table import queue_operations
 from serving.queue.trials import QueueTrials
 from serving.queue.views import QueueViews
 from serving.resources import Resources
+from serving.retrain_request import RetrainRequest
 from serving.served_model import ServedModel
 from serving.settings import Settings
 from serving.store.audit_trail import latest_audits
@@ -81,7 +83,7 @@ class QueueService:
 def build_queue(
     settings: Settings, *, database: Database, slot: ModelSlot[ServedModel], ledger: Ledger,
     resources: Resources, accuracy: Accuracy, clock: Clock, telemetry: Telemetry,
-    logger: FilteringBoundLogger, names: Names,
+    logger: FilteringBoundLogger, names: Names, drift: DriftWatch,
 ) -> QueueService | None:  # fmt: skip
     """Return the queue of the cluster that the settings name; None = they name none.
 
@@ -117,7 +119,8 @@ def build_queue(
     keeper = LeaseKeeper(log, holder=this_process(), on_change=on_lease, logger=logger)
     monitor = QueueMonitor(
         engine=engine, board=board, accuracy=accuracy, every_s=settings.monitor_s, logger=logger,
-        telemetry=telemetry, hub=hub,
+        telemetry=telemetry, hub=hub, drift=drift, slot=slot,
+        request=RetrainRequest(settings.retrain_request, pause_s=settings.retrain_pause_s),
     )  # fmt: skip
     return QueueService(
         database=database, engine=engine, hub=hub, keeper=keeper, monitor=monitor, operations=operations

@@ -12,6 +12,7 @@ from predictor.contracts.request import JobRequest
 from predictor.errors import ArgumentError, BundleCorruptError, BundleMissingError
 from predictor.forecasting.bundle import BundleInfo
 from predictor.forecasting.store import ModelRef
+from serving.evidence import Evidence
 from serving.ports import Forecaster
 
 SHARES = {"q05": 0.05, "q10": 0.1, "q25": 0.2, "q50": 0.4, "q75": 0.6, "q90": 0.8, "q95": 0.9}
@@ -63,6 +64,7 @@ class FakeForecaster:
     finished_of: dict[str | None, int] = field(default_factory=dict)
     announced: dict[tuple[str | None, str, int], JobRequest] = field(default_factory=dict)
     starts: list[tuple[str, float]] = field(default_factory=list)
+    evidence: Evidence = field(default_factory=Evidence)
 
     def predict(self, jobs: Sequence[JobRequest]) -> list[FakeForecast]:
         if any(job.user == CRASHES for job in jobs):

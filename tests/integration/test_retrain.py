@@ -10,7 +10,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 
 from pipelines.domain import Domain
+from pipelines.duration_domain import duration_domain
 from pipelines.gate import CheckCode
 from pipelines.lock import hold_lock
 from pipelines.retrain import Retraining, RetrainOutcome, RetrainResult
@@ -26,6 +27,7 @@ from pipelines.settings import PipelineSettings
 from predictor.data.table import write_table
 from predictor.errors import ArgumentError, EmptyInputError, LockHeldError, PipelineError
 from predictor.forecasting.store import FileModelStore, ModelRef
+from predictor.monitoring.watched import DriftReference, learn_reference
 from tests.integration.fake_domain import FakeTrainer, digest_of, fake_domain
 
 MakeSettings = Callable[..., PipelineSettings]
@@ -110,6 +112,17 @@ def test_the_published_bundle_has_learned_from_all_jobs_and_carries_its_card(
     assert result.facts.fingerprint in card
     assert "global_median" in card
     assert "Promotion gate: passed" in card
+
+
+def test_the_published_bundle_says_what_drift_is_measured_against(
+    make_settings: MakeSettings, jobs: pd.DataFrame
+) -> None:
+    settings = make_settings()
+    retrain(settings, replace(fake_domain(), drift_reference=duration_domain().drift_reference))
+    directory = store_of(settings).resolve("champion").directory
+    metadata = json.loads((directory / "metadata.json").read_text())
+    learned = learn_reference(jobs.iloc[: int(0.8 * len(jobs))])
+    assert DriftReference.from_json(metadata["drift"]) == learned
 
 
 def test_a_second_run_on_the_same_data_changes_nothing(make_settings: MakeSettings) -> None:

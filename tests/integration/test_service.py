@@ -22,6 +22,8 @@ from predictor.data.synthetic import WorkloadSpec, generate
 from predictor.forecasting.bundle import write_bundle
 from predictor.forecasting.store import FileModelStore
 from predictor.forecasting.training import train_duration
+from predictor.monitoring.watched import learn_reference
+from serving.services import load_live
 
 START_TIMEOUT_S = 60.0
 SWAP_TIMEOUT_S = 30.0
@@ -34,8 +36,20 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame = generate(WorkloadSpec(jobs=1500, days=20.0, users=10, random_state=5)).frame
     model = train_duration(frame, cut_s=float(seconds(frame["submitted_at"]).max()))
     for version in ("v1", "v2"):
-        write_bundle(root / version, model, version=version, card="# test", metadata={})
+        write_bundle(
+            root / version,
+            model,
+            version=version,
+            card="# test",
+            metadata={"drift": learn_reference(frame).to_json()},
+        )
     return root
+
+
+def test_a_loaded_bundle_says_what_live_jobs_are_held_against(bundles: Path) -> None:
+    evidence = load_live(bundles / "v1", None).evidence
+    assert evidence.drift is not None
+    assert "walltime_s" in evidence.drift.features
 
 
 @dataclass

@@ -125,6 +125,13 @@ def test_units_are_hardened_and_complete(unit: Path) -> None:
         assert (DEPLOY / "systemd" / f"{unit.stem}.service").exists()
         assert parser["Timer"]["Persistent"] == "true"
         return
+    if unit.suffix == ".path":  # what it waits for is what its service takes away
+        wanted = configparser.RawConfigParser(strict=False, allow_no_value=True)
+        wanted.optionxform = str  # type: ignore[assignment,method-assign]  # as above
+        wanted.read(DEPLOY / "systemd" / f"{unit.stem}.service")
+        taken = wanted["Service"]["ExecStart"].partition("--if-requested ")[2]
+        assert parser["Path"]["PathExists"] == taken
+        return
     service = parser["Service"]
     assert service["User"] == "predictor"
     assert (service["ProtectSystem"], service["NoNewPrivileges"]) == ("strict", "yes")

@@ -179,3 +179,26 @@ def test_a_review_needs_runs_and_a_free_port(
         port = taken.getsockname()[1]
         assert main(["review", "--config", config, "--port", str(port)]) == EXIT_USAGE
     assert "is not free" in capsys.readouterr().err
+
+
+def test_a_retraining_that_nobody_asked_for_does_nothing(
+    tmp_path: Path, config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = str(tmp_path / "request.json")
+    assert main(["retrain", "--config", config, "--if-requested", request, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"outcome": "not-requested"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [('{"alerts": [{"sentence": "the mix changed"}]}', "the mix changed"), ("{", "no reason")],
+)
+def test_a_request_is_taken_once_and_its_reason_told(
+    tmp_path: Path, config: str, capsys: pytest.CaptureFixture[str], text: str, told: str
+) -> None:
+    """There is no data here: that the retraining begins shows in its error."""
+    request = tmp_path / "request.json"
+    request.write_text(text)
+    assert main(["retrain", "--config", config, "--if-requested", str(request)]) == EXIT_USAGE
+    assert told in capsys.readouterr().err
+    assert not request.exists()
