@@ -35,7 +35,7 @@ from predictor.forecasting.survival_forest import ForestSettings, SurvivalForest
 from predictor.forecasting.training import DurationModel
 from predictor.forecasting.trees import Trees
 
-PROTOCOL = 3
+PROTOCOL = 4
 NAME = "duration"
 MANIFEST = "manifest.json"
 _ARRAYS, _HISTORY = "arrays.npz", "history.npz"

@@ -1,31 +1,51 @@
-"""This module keeps stated probabilities true: one-sided conformal calibration, by group, updated online.
+"""This module keeps stated probabilities true: one-sided conformal calibration, updated online.
 
 For each outcome it looks at where the duration fell in the forecast that was made for it (its probability
 integral transform, PIT). The calibrated quantile at p is the raw quantile at the level below which a share
-p of recent outcomes of the group fell; each bound is one-sided (P(duration <= q_p) = p), as planning needs.
-This is distributional conformal prediction (Chernozhukov, Wuethrich, Zhu 2021) with weights that fade with
-time, as in nonexchangeable conformal prediction (Barber et al. 2023), and with a running correction of the
-level after each miss, as in adaptive conformal inference (Gibbs and Candes 2021). Groups borrow from all
-outcomes while they have few of their own. Right-censored outcomes enter by the product-limit estimate.
+p of recent outcomes fell; each bound is one-sided (P(duration <= q_p) = p), as planning needs. This is
+distributional conformal prediction (Chernozhukov, Wuethrich, Zhu 2021) with weights that fade with time,
+as in nonexchangeable conformal prediction (Barber et al. 2023), and it differs from it in three ways:
+
+- Jobs that still run count too, as known to fall above the PIT of their age. Short jobs report first, so
+  that ended jobs alone would say that everything is short. Weights fade by the *start*, by which a job that
+  ended and its neighbour that still runs weigh the same.
+- How far a correction goes depends on how many submitters stand behind it, not on how many jobs: the
+  jobs of one submitter share one cause (hierarchical data, as in Dunn, Wasserman, Ramdas 2023).
+- Corrections are nested: of all jobs, of jobs whose forecast is about as long, and of the submitter, who is
+  corrected for what the others leave, so that no miss is corrected twice.
 """
 
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-
-# finer at both ends, where planning looks and where a forecast that is too narrow puts its misses
-_TAIL_EDGES = (0.0, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.015)
-PIT_EDGES: tuple[float, ...] = (
-    *_TAIL_EDGES,
-    *(step / 50 for step in range(1, 50)),
-    *(1.0 - edge for edge in reversed(_TAIL_EDGES)),
+from predictor.contracts.forecast import LEVELS
+from predictor.forecasting.pit_evidence import Evidence, PitReadings
+from predictor.forecasting.pit_levels import (
+    EDGES,
+    PIT_BINS,
+    UNIFORM,
+    bins_of,
+    cdf_at_each,
+    effective_count,
+    read_levels,
+    shrunk_cdf,
+    spread_over,
 )
-PIT_BINS = len(PIT_EDGES) - 1
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+MIDDLE_UNTIL, BOUNDS_FROM = 0.5, 0.8  # between these levels the two readings are blended
+LENGTH_EDGES_LOG_S = np.log([60.0, 300.0, 1800.0, 7200.0, 28800.0, 86400.0])
+LENGTH_GROUPS = 20
+REFRESH_S = 3 * 3600.0
+_WANTED = np.array(LEVELS)
+_BOUND_SHARE = np.clip((_WANTED - MIDDLE_UNTIL) / (BOUNDS_FROM - MIDDLE_UNTIL), 0.0, 1.0)
+_LIVES_PER_EPOCH = 30.0  # half-lives until weights are stated relative to a later moment
+_FORGOTTEN = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,217 +53,220 @@ class CalibrationSettings:
     """How fast calibration learns and forgets.
 
     Attributes:
-        prior_count: outcomes that the belief "already calibrated" is worth.
-        group_count: outcomes that the overall calibration is worth inside a group.
-        half_life_s: after this time an outcome counts half.
-        burst_power, bound_burst_power: the k-th outcome of one submitter within an hour counts k to the
-            minus this power, for the middle and for the bounds; bounds are promised per job, so that they
-            discount less.
-        middle_share: how much of the correction of the middle is applied. Short jobs report back first, so
-            that a full correction chases them; half of it was the best compromise on three logs.
+        prior_submitters: submitters that the belief "already calibrated" is worth.
+        length_submitters: submitters that the calibration of all jobs is worth among jobs of one length.
+        own_bursts: bursts (hours in which a submitter submitted) that the belief "as the others" is worth
+            for a single submitter.
+        half_life_s: a job counts half this long after its start.
+        middle_share: how much of the correction of the middle is applied.
     """
 
-    prior_count: float = 20.0
-    group_count: float = 300.0
-    half_life_s: float = 5 * 86400.0
-    burst_power: float = 0.4
-    bound_burst_power: float = 0.2
+    prior_submitters: float = 10.0
+    length_submitters: float = 5.0
+    own_bursts: float = 10.0
+    half_life_s: float = 3 * 86400.0
     middle_share: float = 0.5
-    burst_half_life_s: float = 3600.0
-
-
-@dataclass(slots=True)
-class Histogram:
-    """Faded PIT histogram of one group.
-
-    Attributes:
-        ended: by the probability strictly below the duration; what bounds are read from.
-        spread: the same outcomes, each spread evenly over the probability of its atom; what the middle is
-            read from, where counting an atom at its lower end would pull the median down.
-        censored: outcomes that are only known to be longer.
-    """
-
-    ended: FloatArray = field(default_factory=lambda: np.zeros(PIT_BINS))
-    spread: FloatArray = field(default_factory=lambda: np.zeros(PIT_BINS))
-    censored: FloatArray = field(default_factory=lambda: np.zeros(PIT_BINS))
-    at_s: float = -math.inf
-
-    def fade(self, at_s: float, half_life_s: float) -> None:
-        """Let all outcomes count less by the time that has passed."""
-        if math.isfinite(self.at_s) and at_s > self.at_s:
-            keep = 0.5 ** ((at_s - self.at_s) / half_life_s)
-            self.ended *= keep
-            self.spread *= keep
-            self.censored *= keep
-        self.at_s = max(self.at_s, at_s)
-
-
-class Groups(NamedTuple):
-    """Two ways to group jobs for calibration, shape (n,) each.
-
-    Attributes:
-        kind: GPU or not, times how well the template is known.
-        length: band of the forecast median.
-    """
-
-    kind: npt.NDArray[np.intp]
-    length: npt.NDArray[np.intp]
-
-    def take(self, rows: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> "Groups":
-        """Return the chosen rows."""
-        return Groups(kind=self.kind[rows], length=self.length[rows])
-
-
-LENGTH_EDGES_S: tuple[float, ...] = (60.0, 300.0, 1800.0, 7200.0, 28800.0, 86400.0)
-_LENGTH_EDGES_LOG_S = np.log(LENGTH_EDGES_S)
-_KNOWN_EDGES = np.array((1, 10))  # finished runs of the template
-MIDDLE_UNTIL, BOUNDS_FROM = 0.5, 0.8  # between these levels the two readings are blended
-KINDS = 6
-LENGTHS = len(LENGTH_EDGES_S) + 1
-
-
-def groups_of(gpus: FloatArray, support: npt.NDArray[np.int64], median_log_s: FloatArray) -> Groups:
-    """Return the calibration groups of n jobs.
-
-    Args:
-        gpus: shape (n,), requested GPUs, NaN = unknown.
-        support: shape (n,), finished runs of the job's template.
-        median_log_s: shape (n,), raw forecast median, log seconds.
-    """
-    known = _KNOWN_EDGES.searchsorted(support, side="right")
-    return Groups(
-        kind=np.asarray(3 * (gpus > 0) + known),
-        length=_LENGTH_EDGES_LOG_S.searchsorted(median_log_s, side="right"),
-    )
-
-
-def _sigmoid(logit: FloatArray) -> FloatArray:
-    return np.asarray(1.0 / (1.0 + np.exp(-logit)))
-
-
-def _logit(level: FloatArray) -> FloatArray:
-    return np.asarray(np.log(level / (1.0 - level)))
+    burst_s: float = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelMap:
-    """Raw levels to read for some wanted probabilities, as logits, with one row per group.
+    """What is read until the next refresh.
 
     Attributes:
-        overall: shape (P,).
-        kind: shape (KINDS, P), offsets to ``overall``.
-        length: shape (LENGTHS, P), offsets to ``overall``.
+        bounds, middles: shape (groups, B), distribution functions of PITs.
+        own: shape (S, B), those of single submitters after the correction of their group.
     """
 
-    overall: FloatArray
-    kind: FloatArray
-    length: FloatArray
-
-    def read(self, groups: Groups) -> FloatArray:
-        """Return the raw level for each job and wanted probability, shape (n, P), ascending."""
-        logits = self.overall + self.kind[groups.kind] + self.length[groups.length]
-        return _sigmoid(np.maximum.accumulate(logits, axis=1))
+    bounds: FloatArray
+    middles: FloatArray
+    own: FloatArray
 
 
 @dataclass(slots=True)
 class Calibration:
-    """The state of the calibration: a PIT histogram for all jobs and one for each group."""
+    """The state of the calibration.
+
+    Attributes:
+        length_edges_log_s: ascending, log seconds; the groups of forecasts of like length.
+        outcomes: how many were learned.
+        epoch_s: moment that the weights are stated for.
+        refreshed_s: when the map was made, -inf = never.
+        names: number of each submitter.
+    """
 
     settings: CalibrationSettings = field(default_factory=CalibrationSettings)
-    overall: Histogram = field(default_factory=Histogram)
-    kinds: list[Histogram] = field(default_factory=lambda: [Histogram() for _ in range(KINDS)])
-    lengths: list[Histogram] = field(default_factory=lambda: [Histogram() for _ in range(LENGTHS)])
-    bursts: dict[str, tuple[float, float]] = field(default_factory=dict)
+    length_edges_log_s: FloatArray = field(default_factory=LENGTH_EDGES_LOG_S.copy)
+    evidence: Evidence | None = None
+    names: dict[str, int] = field(default_factory=dict)
     outcomes: int = 0
+    epoch_s: float = -math.inf
+    refreshed_s: float = -math.inf
+    _refreshed_at: int = 0  # outcomes
+    _map: LevelMap | None = None
 
-    def level_map(self, wanted: FloatArray) -> LevelMap:
-        """Return which raw levels to read for the wanted probabilities, shape (P,), ascending."""
-        share = np.clip((wanted - MIDDLE_UNTIL) / (BOUNDS_FROM - MIDDLE_UNTIL), 0.0, 1.0)
-
-        def levels(histogram: Histogram, prior: FloatArray) -> FloatArray:
-            learned = self._levels(self._masses(histogram.spread, histogram.censored, prior), wanted)
-            middle = self.settings.middle_share * learned + (1.0 - self.settings.middle_share) * _logit(
-                wanted
-            )
-            bounds = self._levels(self._masses(histogram.ended, histogram.censored, prior), wanted)
-            return np.asarray((1.0 - share) * middle + share * bounds)
-
-        edges = np.diff(np.array(PIT_EDGES))
-        overall = levels(self.overall, edges * self.settings.prior_count)
-        # a group borrows what all outcomes say: the raw level of all, seen as a distribution over the bins
-        believed = np.interp(np.array(PIT_EDGES), np.concatenate([[0.0], _sigmoid(overall), [1.0]]),
-                             np.concatenate([[0.0], wanted, [1.0]]))  # fmt: skip
-        borrowed = np.diff(believed) * self.settings.group_count
-
-        def offsets(histograms: list[Histogram]) -> FloatArray:
-            return np.stack([levels(item, borrowed) - overall for item in histograms])
-
-        return LevelMap(overall=overall, kind=offsets(self.kinds), length=offsets(self.lengths))
-
-    def _levels(self, masses: FloatArray, wanted: FloatArray) -> FloatArray:
-        cumulative = np.concatenate([[0.0], np.cumsum(masses)]) / masses.sum()
-        return _logit(np.clip(np.interp(wanted, cumulative, np.array(PIT_EDGES)), 1e-5, 1.0 - 1e-5))
-
-    def _masses(self, observed: FloatArray, censored: FloatArray, prior: FloatArray) -> FloatArray:
-        """Return probability masses of the bins, weighted by evidence; product-limit where censored."""
-        ended = observed + prior
-        if not censored.any():
-            return ended
-        at_risk = np.cumsum((ended + censored)[::-1])[::-1] - 0.5 * censored
-        hazard = np.clip(ended / np.maximum(at_risk, 1e-12), 0.0, 1.0)
-        survival = np.cumprod(1.0 - hazard)
-        masses = -np.diff(np.concatenate([[1.0], survival]))
-        masses[-1] += survival[-1]
-        return np.asarray(masses * (ended.sum() + censored.sum()))
-
-    def learn(
-        self,
-        pit: FloatArray,
-        pit_upto: FloatArray,
-        observed: npt.NDArray[np.bool_],
-        groups: Groups,
-        identity: npt.NDArray[np.object_],
-        ended_s: FloatArray,
-    ) -> None:
-        """Take in n outcomes, in the order in which they became known.
+    def group_lengths(self, length_log_s: FloatArray) -> None:
+        """Cut forecasts of like length anew, equally many in each group; only before the first outcome.
 
         Args:
-            pit: shape (n,), forecast probability strictly below the duration: the least raw level whose
-                quantile covers it, also where the forecast has atoms or ends at the limit.
-            pit_upto: shape (n,), forecast probability up to and with the duration.
-            observed: shape (n,), False where the duration is only known to be longer.
-            groups: of the n jobs.
-            identity: shape (n,), submitters.
-            ended_s: shape (n,), when the outcomes became known, ascending.
+            length_log_s: shape (n,), raw forecast medians, log seconds.
         """
-        edges = np.array(PIT_EDGES)
-        bins = np.clip(np.searchsorted(edges, pit, side="right") - 1, 0, PIT_BINS - 1)
-        for row in range(len(pit)):
-            at_s = float(ended_s[row])
-            count = self._burst_count(identity[row], at_s)
-            weight = count**-self.settings.burst_power
-            bound_weight = count**-self.settings.bound_burst_power
-            width = pit_upto[row] - pit[row]
-            spread = np.zeros(PIT_BINS)
-            if width < 1e-9:
-                spread[bins[row]] = weight
-            else:
-                inside = np.minimum(edges[1:], pit_upto[row]) - np.maximum(edges[:-1], pit[row])
-                spread = np.clip(inside, 0.0, None) * (weight / width)
-            for item in (self.overall, self.kinds[groups.kind[row]], self.lengths[groups.length[row]]):
-                item.fade(at_s, self.settings.half_life_s)
-                if observed[row]:
-                    item.ended[bins[row]] += bound_weight
-                    item.spread += spread
-                else:
-                    item.censored[bins[row]] += bound_weight
-        self.outcomes += len(pit)
+        shares = np.arange(1, LENGTH_GROUPS) / LENGTH_GROUPS
+        self.length_edges_log_s = np.unique(np.quantile(length_log_s, shares))
+        self.evidence = None
 
-    def _burst_count(self, who: str | None, at_s: float) -> float:
-        """Return the faded number of outcomes of this submitter, this one included."""
-        if who is None:
-            return 1.0
-        count, last_s = self.bursts.get(who, (0.0, at_s))
-        count = count * 0.5 ** min(max(at_s - last_s, 0.0) / self.settings.burst_half_life_s, 1000.0) + 1.0
-        self.bursts[who] = (count, max(at_s, last_s))
-        return float(count)
+    def raw_levels(self, length_log_s: FloatArray, identity: npt.NDArray[np.object_]) -> FloatArray:
+        """Return the raw levels to read for LEVELS, shape (n, L), ascending along a row.
+
+        Args:
+            length_log_s: shape (n,), raw forecast medians, log seconds.
+            identity: shape (n,), submitters.
+        """
+        out = np.empty((len(length_log_s), len(_WANTED)))
+        if self._map is None:
+            out[:] = _WANTED
+            return out
+        known = np.array([self.names.get(who, -1) for who in identity], dtype=np.int64)
+        known[known >= len(self._map.own)] = -1
+        read_levels(
+            self._map.bounds, self._map.middles, self._map.own, self._groups(length_log_s), known, EDGES,
+            _WANTED, self.settings.middle_share, _BOUND_SHARE, out,
+        )  # fmt: skip
+        return out
+
+    def learn(self, readings: PitReadings) -> None:
+        """Take in outcomes; they change forecasts from the next refresh on."""
+        if len(readings.below):
+            if self.evidence is None:
+                self.evidence = Evidence.empty(len(self.length_edges_log_s) + 2)
+            self._move_epoch(float(readings.start_s.max()))
+            self._add(self.evidence, readings)
+            self.outcomes += len(readings.below)
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether it is time to refresh: every few hours, and whenever outcomes have doubled."""
+        return self.outcomes > 0 and (
+            now_s >= self.refreshed_s + REFRESH_S or self.outcomes >= 2 * self._refreshed_at
+        )
+
+    def refresh(self, now_s: float, running: PitReadings | None = None, share: float = 1.0) -> None:
+        """Work out what is read from now on.
+
+        Args:
+            now_s: UTC epoch seconds.
+            running: jobs that run now, with the PIT of their age.
+            share: how many of all running jobs these are.
+        """
+        self.refreshed_s, self._refreshed_at = max(now_s, self.refreshed_s), self.outcomes
+        if self.evidence is None:
+            return
+        seen = self.evidence
+        if running is not None and len(running.below):
+            seen = seen.copy()
+            self._add(seen, running, 1.0 / share)
+        now = 0.5 ** ((now_s - self.epoch_s) / self.settings.half_life_s)
+        count = effective_count(seen.submitters.sum(axis=1), (seen.submitters**2).sum(axis=1))
+        groups = len(seen.ended)
+        bounds, middles = np.empty((groups, PIT_BINS)), np.empty((groups, PIT_BINS))
+        for group in range(groups):
+            worth = self.settings.length_submitters if group else self.settings.prior_submitters
+            for ended, out in ((seen.ended, bounds), (seen.spread, middles)):
+                prior = out[0] if group else UNIFORM
+                shrunk_cdf(
+                    ended[group] * now, seen.censored[group] * now, count[group], worth, prior, out[group]
+                )
+        own = np.empty((len(seen.own_total), PIT_BINS))
+        own_count = effective_count(seen.own_total, seen.own_squares)
+        for who in range(len(own)):
+            shrunk_cdf(
+                seen.own_ended[who] * now, seen.own_censored[who] * now, own_count[who],
+                self.settings.own_bursts, UNIFORM, own[who],
+            )  # fmt: skip
+        self._map = LevelMap(bounds=bounds, middles=middles, own=own)
+
+    def _groups(self, length_log_s: FloatArray) -> IntArray:
+        return self.length_edges_log_s.searchsorted(length_log_s, side="right").astype(np.int64) + 1
+
+    def _left(self, below: FloatArray, groups: IntArray) -> FloatArray:
+        """Return the PITs as they are after the correction of their groups."""
+        if self._map is None:
+            return below
+        out = np.empty(len(below))
+        cdf_at_each(self._map.bounds, groups, EDGES, below, out)
+        return out
+
+    def _add(self, to: Evidence, readings: PitReadings, each: float = 1.0) -> None:
+        """Add jobs with their faded weights, each of them standing for so many."""
+        weight = each * 0.5 ** ((self.epoch_s - readings.start_s) / self.settings.half_life_s)
+        # a job that has hardly begun says nothing yet: it is evidence by the part that it has run
+        evidence = weight * np.where(readings.observed, 1.0, readings.below)
+        groups, bins = self._groups(readings.length_log_s), bins_of(readings.below)
+        left = bins_of(self._left(readings.below, groups))
+        who = self._numbers(readings.identity, readings.submitted_s)
+        to.widen(len(self.names))
+        ended = np.flatnonzero(readings.observed)
+        spread = spread_over(readings.below[ended], readings.upto[ended], bins[ended]) * weight[ended, None]
+        cut = np.flatnonzero(~readings.observed)
+        for group in (np.zeros_like(groups), groups):
+            np.add.at(to.ended, (group[ended], bins[ended]), weight[ended])
+            np.add.at(to.spread, group[ended], spread)
+            np.add.at(to.censored, (group[cut], bins[cut]), weight[cut])
+            np.add.at(to.submitters, (group, who), evidence)
+        np.add.at(to.own_ended, (who[ended], left[ended]), weight[ended])
+        np.add.at(to.own_censored, (who[cut], left[cut]), weight[cut])
+        bursts = (readings.submitted_s // self.settings.burst_s).astype(np.int64)
+        for number, burst, more in zip(who.tolist(), bursts.tolist(), evidence.tolist(), strict=True):
+            before = to.bursts.get((number, burst), 0.0)
+            to.bursts[number, burst] = before + more
+            to.own_total[number] += more
+            to.own_squares[number] += more * (2.0 * before + more)
+
+    def _numbers(self, identity: npt.NDArray[np.object_], submitted_s: FloatArray) -> IntArray:
+        """Return the number of each submitter; jobs of unknown submitters are one of a day."""
+        names = self.names
+        return np.array(
+            [
+                names.setdefault(f"\x00{when // 86400:.0f}" if who is None else who, len(names))
+                for who, when in zip(identity, submitted_s.tolist(), strict=True)
+            ],
+            dtype=np.int64,
+        )
+
+    def _move_epoch(self, start_s: float) -> None:
+        """State weights relative to a later moment before they outgrow, and forget who is long gone."""
+        assert self.evidence is not None  # noqa: S101  (for the type checker)
+        if not math.isfinite(self.epoch_s):
+            self.epoch_s = start_s
+        lives = (start_s - self.epoch_s) / self.settings.half_life_s
+        if lives > _LIVES_PER_EPOCH:
+            self.evidence.scale(0.5**lives)
+            self.epoch_s = start_s
+            self.forget()
+
+    def forget(self) -> None:
+        """Forget submitters whose jobs hardly count any more."""
+        seen = self.evidence
+        if seen is None or not self.names:
+            return
+        seen.widen(len(self.names))
+        latest = max(self.epoch_s, self.refreshed_s)
+        now = 0.5 ** ((latest - self.epoch_s) / self.settings.half_life_s)
+        kept = [
+            (name, number) for name, number in self.names.items() if seen.own_total[number] * now > _FORGOTTEN
+        ]
+        rows = np.array([number for _, number in kept], dtype=np.int64)
+        renumbered = {number: new for new, number in enumerate(rows.tolist())}
+        self.names = {name: renumbered[number] for name, number in kept}
+        self.evidence = Evidence(
+            ended=seen.ended, spread=seen.spread, censored=seen.censored, submitters=seen.submitters[:, rows],
+            own_ended=seen.own_ended[rows], own_censored=seen.own_censored[rows],
+            own_total=seen.own_total[rows], own_squares=seen.own_squares[rows],
+            bursts={
+                (renumbered[who], burst): weight
+                for (who, burst), weight in seen.bursts.items()
+                if who in renumbered and weight * now > _FORGOTTEN
+            },
+        )  # fmt: skip
+        if self._map is not None:
+            own = np.vstack([self._map.own, np.tile(UNIFORM, (int(rows.max(initial=-1)) + 1, 1))])[rows]
+            self._map = LevelMap(bounds=self._map.bounds, middles=self._map.middles, own=own)

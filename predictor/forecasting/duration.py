@@ -1,6 +1,7 @@
 """This module is the duration model: four experts, their pool, and its calibration."""
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 
 import numpy as np
@@ -12,8 +13,9 @@ from predictor.features.history import RECENT_KINDS
 from predictor.features.history_kernel import READINGS
 from predictor.features.keys import KEY_KINDS
 from predictor.features.rowwise import ROWWISE_NAMES, Vocabulary
-from predictor.forecasting.calibration import Calibration, CalibrationSettings, Groups, LevelMap, groups_of
+from predictor.forecasting.calibration import Calibration, CalibrationSettings
 from predictor.forecasting.expert_weights import ExpertWeights, WeightSettings, expert_losses
+from predictor.forecasting.pit_evidence import PitReadings
 from predictor.forecasting.pool import pool_cdf, pooled_quantiles
 from predictor.forecasting.quantile_boosting import BoostingSettings, QuantileBoosting
 from predictor.forecasting.recent_runs import recent_quantiles
@@ -125,24 +127,39 @@ class RawForecasts:
         experts: shape (n, K, L), log quantiles.
         weights: shape (n, K), weights of the experts at that time.
         support: shape (n,), finished runs of the job's template.
-        groups: calibration groups of the n jobs.
+        median_log_s: shape (n,), weighted median of the experts, by which calibration groups jobs.
         identity: shape (n,), submitters.
         limit_s: shape (n,), walltime limits, ``inf`` = none.
+        submitted_s: shape (n,), UTC epoch seconds.
     """
 
     experts: FloatArray
     weights: FloatArray
     support: npt.NDArray[np.int64]
-    groups: Groups
+    median_log_s: FloatArray
     identity: npt.NDArray[np.object_]
     limit_s: FloatArray
+    submitted_s: FloatArray
 
     def take(self, rows: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> "RawForecasts":
         """Return the chosen rows."""
         return RawForecasts(
             experts=self.experts[rows], weights=self.weights[rows], support=self.support[rows],
-            groups=self.groups.take(rows), identity=self.identity[rows], limit_s=self.limit_s[rows],
+            median_log_s=self.median_log_s[rows], identity=self.identity[rows], limit_s=self.limit_s[rows],
+            submitted_s=self.submitted_s[rows],
         )  # fmt: skip
+
+    @classmethod
+    def join(cls, parts: Sequence["RawForecasts"]) -> "RawForecasts":
+        """Return all rows of one or more parts."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            **{
+                item.name: np.concatenate([getattr(part, item.name) for part in parts])
+                for item in fields(cls)
+            }
+        )
 
 
 @dataclass(slots=True)
@@ -151,8 +168,6 @@ class OnlineState:
 
     weights: ExpertWeights
     calibration: Calibration
-    _map: LevelMap | None = None
-    _map_at: int = -1
 
     @classmethod
     def new(cls, settings: DurationSettings) -> "OnlineState":
@@ -162,27 +177,47 @@ class OnlineState:
             calibration=Calibration(settings=settings.calibration),
         )
 
-    def consider(self, features: FeatureTable, experts: FloatArray) -> RawForecasts:
+    def consider(self, features: FeatureTable, experts: FloatArray, submitted_s: FloatArray) -> RawForecasts:
         """Weigh the experts for n jobs with what is known now."""
         support = features.support[:, _TEMPLATE]
         weights = self.weights.weights(support, features.identity)
-        medians = (experts[:, :, _MEDIAN] * weights).sum(axis=1)
         return RawForecasts(
             experts=experts,
             weights=weights,
             support=support,
-            groups=groups_of(features.gpus, support, medians),
+            median_log_s=(experts[:, :, _MEDIAN] * weights).sum(axis=1),
             identity=features.identity,
             limit_s=features.limit_s,
+            submitted_s=submitted_s,
         )
 
     def forecast(self, raw: RawForecasts) -> DurationForecasts:
         """Pool and calibrate; quantiles at LEVELS, monotone and never above the limit."""
-        if self._map is None or self._map_at != self.calibration.outcomes:
-            self._map = self.calibration.level_map(np.array(LEVELS))
-            self._map_at = self.calibration.outcomes
-        logs = pooled_quantiles(raw.experts, raw.weights, self._map.read(raw.groups))
-        return DurationForecasts.build(np.exp(logs), raw.limit_s)
+        levels = self.calibration.raw_levels(raw.median_log_s, raw.identity)
+        return DurationForecasts.build(
+            np.exp(pooled_quantiles(raw.experts, raw.weights, levels)), raw.limit_s
+        )
+
+    def refresh(
+        self, now_s: float, running: RawForecasts | None = None, start_s: FloatArray | None = None,
+        share: float = 1.0,
+    ) -> None:  # fmt: skip
+        """Calibrate anew with the outcomes so far and with the jobs that run now.
+
+        Args:
+            now_s: UTC epoch seconds.
+            running: what was forecast for n jobs that run now.
+            start_s: shape (n,), when they started, before now.
+            share: how many of all running jobs these are.
+        """
+        if running is None or start_s is None:
+            self.calibration.refresh(now_s)
+            return
+        log_limit = np.log(np.maximum(running.limit_s, 1.0))
+        log_age = np.minimum(np.log(np.maximum(now_s - start_s, 1.0)), log_limit)
+        below, _ = pool_cdf(running.experts, running.weights, log_age)
+        readings = _readings(running, below, below, np.zeros(len(below), dtype=bool), start_s)
+        self.calibration.refresh(now_s, readings, share)
 
     def learn(
         self, raw: RawForecasts, elapsed_s: FloatArray, observed: npt.NDArray[np.bool_], known_s: FloatArray
@@ -200,9 +235,8 @@ class OnlineState:
         at_limit = log_duration >= log_limit
         below, upto = pool_cdf(raw.experts, raw.weights, log_duration)
         counts = observed | at_limit  # a job killed at its limit occupied exactly its limit
-        self.calibration.learn(
-            below, np.where(at_limit, 1.0, upto), counts, raw.groups, raw.identity, known_s
-        )
+        upto = np.where(at_limit, 1.0, upto)
+        self.calibration.learn(_readings(raw, below, upto, counts, known_s - elapsed_s))
         capped = np.minimum(raw.experts[counts], log_limit[counts][:, None, None])
         self.weights.learn(
             expert_losses(capped, log_duration[counts]),
@@ -210,3 +244,16 @@ class OnlineState:
             raw.identity[counts],
             known_s[counts],
         )
+
+
+def _readings(
+    raw: RawForecasts,
+    below: FloatArray,
+    upto: FloatArray,
+    observed: npt.NDArray[np.bool_],
+    start_s: FloatArray,
+) -> PitReadings:
+    return PitReadings(
+        below=below, upto=upto, observed=observed, length_log_s=raw.median_log_s, identity=raw.identity,
+        submitted_s=raw.submitted_s, start_s=start_s,
+    )  # fmt: skip

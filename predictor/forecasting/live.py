@@ -20,6 +20,7 @@ from predictor.features.history import JobKey
 from predictor.features.request import columns_of_requests
 from predictor.forecasting.bundle import BundleInfo, DurationBundle
 from predictor.forecasting.duration import RawForecasts
+from predictor.forecasting.prequential import thinned
 
 MAX_REMEMBERED = 200_000  # forecasts kept until their outcomes come; the oldest are forgotten first
 
@@ -40,6 +41,7 @@ class LiveForecaster:
         self._builder = FeatureBuilder(self._experts.vocabulary)
         # forecasts made together, and the place of the job among them
         self._remembered: OrderedDict[JobKey, tuple[RawForecasts, int]] = OrderedDict()
+        self._started_s: dict[JobKey, float] = {}  # of the remembered jobs that run
 
     @property
     def calibration_id(self) -> str:
@@ -53,7 +55,7 @@ class LiveForecaster:
         jobs = [self._placed(job) for job in jobs]
         requests = columns_of_requests(jobs)
         features = self._builder.assemble(requests, self._history.read(requests, [_key(job) for job in jobs]))
-        raw = self._online.consider(features, self._experts.predict(features))
+        raw = self._online.consider(features, self._experts.predict(features), requests.submitted_s)
         forecasts = self._online.forecast(raw)
         provenance = Provenance(
             model_version=self.info.version,
@@ -90,7 +92,10 @@ class LiveForecaster:
 
     def started(self, *, cluster: str | None, job_id: str, attempt: int, at_s: float) -> bool:
         """Move a job to running; returns False when it is unknown or runs already."""
-        return self._history.start((self._cluster if cluster is None else cluster, job_id, attempt), at_s)
+        key = (self._cluster if cluster is None else cluster, job_id, attempt)
+        if key in self._remembered:
+            self._started_s.setdefault(key, at_s)
+        return self._history.start(key, at_s)
 
     def finished(self, outcome: Outcome) -> bool:
         """Learn how a job ended; returns False when nothing is known of it and no request is given."""
@@ -108,6 +113,7 @@ class LiveForecaster:
         self._history.end(
             key, outcome.ended_s, elapsed_s=np.nan if elapsed_s is None else elapsed_s, state=outcome.state
         )
+        self._started_s.pop(key, None)
         remembered = self._remembered.pop(key, None)
         if remembered is not None and elapsed_s is not None and elapsed_s > 0:
             batch, row = remembered
@@ -118,7 +124,23 @@ class LiveForecaster:
                 np.array([self._observes(outcome.state) and elapsed_s < raw.limit_s[0]]),
                 np.array([outcome.ended_s]),
             )
+            if self._online.calibration.is_due(outcome.ended_s):
+                self._refresh(outcome.ended_s)
         return True
+
+    def _refresh(self, now_s: float) -> None:
+        """Calibrate anew, with the ages of the jobs that run now."""
+        running = [(key, start_s) for key, start_s in self._started_s.items() if start_s < now_s]
+        if not running:
+            self._online.refresh(now_s)
+            return
+        chosen = [running[row] for row in thinned(np.arange(len(running))).tolist()]
+        raws = []
+        for key, _ in chosen:
+            batch, row = self._remembered[key]
+            raws.append(batch.take(np.array([row])))
+        start_s = np.array([start_s for _, start_s in chosen])
+        self._online.refresh(now_s, RawForecasts.join(raws), start_s, len(chosen) / len(running))
 
     def _placed(self, job: JobRequest) -> JobRequest:
         return (
@@ -141,7 +163,8 @@ class LiveForecaster:
             self._remembered[key] = kept, place
             self._remembered.move_to_end(key)
         while len(self._remembered) > MAX_REMEMBERED:
-            self._remembered.popitem(last=False)
+            oldest, _ = self._remembered.popitem(last=False)
+            self._started_s.pop(oldest, None)
 
 
 def _key(job: JobRequest) -> JobKey | None:

@@ -3,23 +3,21 @@
 Backtest, calibration before publishing, and the tests of the service all use it.
 """
 
-import heapq
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from predictor.contracts.forecast import LEVELS, DurationForecasts
 from predictor.features.assemble import FeatureTable
-from predictor.forecasting.calibration import Groups
 from predictor.forecasting.duration import Experts, OnlineState, RawForecasts
 
 FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.intp]
 STEP_S = 3600.0  # outcomes are taken in once per step; the service takes them in at once
+MAX_RUNNING = 4_000  # running jobs that a calibration looks at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +34,16 @@ class JobOutcomes:
     elapsed_s: FloatArray
     observed: npt.NDArray[np.bool_]
 
+    @classmethod
+    def join(cls, parts: Sequence["JobOutcomes"]) -> "JobOutcomes":
+        """Return all rows of one or more parts."""
+        return cls(
+            **{
+                item.name: np.concatenate([getattr(part, item.name) for part in parts])
+                for item in fields(cls)
+            }
+        )
+
     def take(self, rows: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> "JobOutcomes":
         """Return the chosen rows."""
         return JobOutcomes(
@@ -49,61 +57,55 @@ class PendingOutcomes:
 
     def __init__(self) -> None:
         self._parts: list[tuple[RawForecasts, JobOutcomes]] = []
-        self._ends: list[tuple[float, int, int]] = []  # heap of (end, part, row)
 
     def add(self, raw: RawForecasts, outcomes: JobOutcomes) -> None:
         """Remember what was forecast for jobs that will end; a job that never ends is never learned."""
-        part = len(self._parts)
         self._parts.append((raw, outcomes))
-        for row, end_s in enumerate(outcomes.end_s.tolist()):
-            if not math.isnan(end_s):
-                heapq.heappush(self._ends, (end_s, part, row))
 
     def learn_until(self, online: OnlineState, now_s: float) -> None:
-        """Learn from all jobs that ended before ``now_s``, and forget them."""
-        due: list[tuple[int, int]] = []
-        while self._ends and self._ends[0][0] < now_s:
-            _, part, row = heapq.heappop(self._ends)
-            if self._parts[part][1].elapsed_s[row] > 0:
-                due.append((part, row))
-        if due:
-            raw, outcomes = self._gather(due)
-            online.learn(raw, outcomes.elapsed_s, outcomes.observed, outcomes.end_s)
+        """Learn from all jobs that ended before ``now_s``, and forget them; refresh when it is time."""
+        if not self._parts:
+            return
+        raw, outcomes = self._joined()
+        over = outcomes.end_s < now_s
+        if over.any():
+            ran = np.flatnonzero(over & (outcomes.elapsed_s > 0))
+            due = ran[np.argsort(outcomes.end_s[ran], kind="stable")]
+            if len(due):
+                known = outcomes.take(due)
+                online.learn(raw.take(due), known.elapsed_s, known.observed, known.end_s)
+            raw, outcomes = raw.take(~over), outcomes.take(~over)
+            self._parts = [(raw, outcomes)]
+        if online.calibration.is_due(now_s):
+            running = np.flatnonzero(outcomes.start_s < now_s)
+            chosen = thinned(running)
+            online.refresh(
+                now_s, raw.take(chosen), outcomes.start_s[chosen], len(chosen) / max(len(running), 1)
+            )
 
     def learn_running(self, online: OnlineState, now_s: float) -> None:
-        """Learn that jobs running at ``now_s`` last at least so long; they stay pending."""
-        running = [
-            (part, row) for _, part, row in sorted(self._ends) if self._parts[part][1].start_s[row] < now_s
-        ]
-        if running:
-            raw, outcomes = self._gather(running)
-            count = len(running)
-            online.learn(raw, now_s - outcomes.start_s, np.zeros(count, dtype=bool), np.full(count, now_s))
+        """Learn for good that jobs running at ``now_s`` last at least so long; they stay pending."""
+        if not self._parts:
+            return
+        raw, outcomes = self._joined()
+        running = np.flatnonzero(outcomes.start_s < now_s)
+        ages_s = now_s - outcomes.start_s[running]
+        count = len(running)
+        online.learn(raw.take(running), ages_s, np.zeros(count, dtype=bool), np.full(count, now_s))
+        online.refresh(now_s)
 
-    def _gather(self, picks: list[tuple[int, int]]) -> tuple[RawForecasts, JobOutcomes]:
-        def column(values: Callable[[RawForecasts, JobOutcomes], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-            return np.array([values(*self._parts[part])[row] for part, row in picks])
+    def _joined(self) -> tuple[RawForecasts, JobOutcomes]:
+        if len(self._parts) > 1:
+            raws, outcomes = zip(*self._parts, strict=True)
+            self._parts = [(RawForecasts.join(raws), JobOutcomes.join(outcomes))]
+        return self._parts[0]
 
-        who = np.empty(len(picks), dtype=object)
-        who[:] = [self._parts[part][0].identity[row] for part, row in picks]
-        raw = RawForecasts(
-            experts=column(lambda raw, _: raw.experts),
-            weights=column(lambda raw, _: raw.weights),
-            support=column(lambda raw, _: raw.support),
-            groups=Groups(
-                kind=column(lambda raw, _: raw.groups.kind), length=column(lambda raw, _: raw.groups.length)
-            ),
-            identity=who,
-            limit_s=column(lambda raw, _: raw.limit_s),
-        )
-        outcomes = JobOutcomes(
-            submitted_s=column(lambda _, known: known.submitted_s),
-            start_s=column(lambda _, known: known.start_s),
-            end_s=column(lambda _, known: known.end_s),
-            elapsed_s=column(lambda _, known: known.elapsed_s),
-            observed=column(lambda _, known: known.observed),
-        )
-        return raw, outcomes
+
+def thinned(rows: IndexArray) -> IndexArray:
+    """Return at most MAX_RUNNING of the rows, evenly spaced."""
+    if len(rows) <= MAX_RUNNING:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, MAX_RUNNING).astype(np.intp)]
 
 
 def replay(
@@ -132,6 +134,9 @@ def replay(
     waiting = PendingOutcomes() if pending is None else pending
     quantiles = np.empty((len(features), len(LEVELS)))
     raw_experts = experts.predict(features)
+    if len(features) and online.calibration.evidence is None:
+        unweighted = online.consider(features, raw_experts, outcomes.submitted_s)
+        online.calibration.group_lengths(unweighted.median_log_s)
     order = np.argsort(outcomes.submitted_s, kind="stable")
     steps = outcomes.submitted_s[order] // STEP_S
     changes = np.flatnonzero(steps[1:] != steps[:-1]) + 1
@@ -139,7 +144,7 @@ def replay(
     for first, last in pairwise(bounds):
         rows = order[first:last]
         waiting.learn_until(online, float(steps[first] * STEP_S))
-        raw = online.consider(features.take(rows), raw_experts[rows])
+        raw = online.consider(features.take(rows), raw_experts[rows], outcomes.submitted_s[rows])
         quantiles[rows] = online.forecast(raw).quantiles_s
         waiting.add(raw, outcomes.take(rows))
     if until_s is not None:

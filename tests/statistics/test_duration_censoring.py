@@ -231,7 +231,8 @@ class Scenario:
         self, train: TrainingLog, vocabulary: Vocabulary, features: FeatureTable, truth: SyntheticTruth
     ) -> Recovered:
         model = train_on_log(train, vocabulary, cut_s=self.cut_s, settings=self.settings)
-        raw = model.online.consider(features, model.experts.predict(features))
+        now_s = np.full(len(features), self.cut_s)
+        raw = model.online.consider(features, model.experts.predict(features), now_s)
         return Recovered(forecasts=model.online.forecast(raw), truth=truth)
 
 
@@ -332,8 +333,11 @@ def test_a_table_with_censored_jobs_trains_as_its_prepared_log_does() -> None:
 
     for model in (whole, prepared):
         assert model.online.calibration.outcomes > 0
+    now_s = np.full(len(features), scenario.cut_s)
     found = [
-        model.online.forecast(model.online.consider(features, model.experts.predict(features))).quantiles_s
+        model.online.forecast(
+            model.online.consider(features, model.experts.predict(features), now_s)
+        ).quantiles_s
         for model in (whole, prepared)
     ]
     np.testing.assert_allclose(found[0], found[1], rtol=1e-9)

@@ -86,7 +86,9 @@ def a_stretch(random_state: int, *, drift_strength: float, slowdown: float = 1.0
         occupied_s=np.minimum(np.maximum(outcomes.elapsed_s, 1.0), np.maximum(features.limit_s, 1.0)),
         block=np.asarray(who.groupby(["user", "day"]).ngroup(), dtype=np.int64),
         live=replay(model.experts, copy.deepcopy(model.online), features, outcomes),
-        frozen=frozen.forecast(frozen.consider(features, model.experts.predict(features))),
+        frozen=frozen.forecast(
+            frozen.consider(features, model.experts.predict(features), outcomes.submitted_s)
+        ),
     )
 
 

@@ -151,9 +151,11 @@ def first_refit(
     def spy(
         experts: Experts, online: OnlineState, features: FeatureTable, outcomes: JobOutcomes, **more: Any
     ) -> DurationForecasts:
-        chosen = features.take(np.flatnonzero(outcomes.submitted_s < until_s))
+        early = np.flatnonzero(outcomes.submitted_s < until_s)
+        chosen = features.take(early)
         said = experts.predict(chosen)
-        kept.append((said, online.forecast(online.consider(chosen, said)).quantiles_s))
+        raw = online.consider(chosen, said, outcomes.submitted_s[early])
+        kept.append((said, online.forecast(raw).quantiles_s))
         return replay(experts, online, features, outcomes, **more)
 
     monkeypatch.setattr("predictor.evaluation.backtest.replay", spy)
