@@ -126,7 +126,8 @@ class RankedPlacement:
             :data:`predictor.contracts.forecast.LEVELS`.
         expected_slowdown: step time over that on the best candidate, at least 1.
         limiting_link: None for one GPU or where the profile does not say.
-        evidence: what it rests on; ``evidence_count`` measured runs of this cluster and that kind.
+        evidence: what it rests on; ``evidence_count`` measured runs of this cluster and that kind. The
+            interval is as wide as the weakest evidence among the candidates asks.
         code: stable name of the reason; ``reason`` is its sentence.
     """
 

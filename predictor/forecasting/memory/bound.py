@@ -5,6 +5,7 @@ A score is the error in ln over the expected size of errors there. Scores come f
 evidence.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -133,9 +134,11 @@ class MemoryBound:
 
     Attributes:
         strata: scores by stratum; a stratum without groups borrows from the next stranger one.
+        guess_share: part of what was guessed that the training rows with guesses needed.
     """
 
     strata: Mapping[Stratum, GroupScores]
+    guess_share: float = 1.0
 
     def scores(self, stratum: Stratum) -> GroupScores:
         """Return the scores to use for a stratum."""
@@ -147,16 +150,48 @@ class MemoryBound:
                 return found or GroupScores(scores=np.empty(0), group_tops=np.empty(0))
             stratum = _NEXT[stratum]
 
-    def upper_log(self, stratum: Stratum, *, log_mib: float, unit: float, risk: float) -> float:
+    def upper_log(
+        self, stratum: Stratum, *, log_mib: float, unit: float, risk: float, guess_log: float = 0.0
+    ) -> float:
         """Return ln MiB of the upper bound, never below the forecast itself.
 
         Args:
             log_mib: forecast.
             unit: expected size of its error, in units of the scores.
             risk: chance that the peak lies above.
+            guess_log: of the request times ``guess_share``, see :func:`scores_of`.
         """
         scores = self.scores(stratum)
         margin = scores.quantile(risk) * unit
         if scores.is_few(risk):
             margin = max(margin, SLACK_LOG)
-        return log_mib + max(margin, 0.0)
+        return log_mib + math.hypot(max(margin, 0.0), guess_log)
+
+
+def needed_share(error: FloatArray, guess_log: FloatArray, groups: Sequence[str]) -> float:
+    """Return the part of guesses within which 95 % of the errors of rows with guesses lie, at most 1.
+
+    It is 1 where rows with guesses are of too few groups to tell: what nobody measured counts in full.
+
+    Args:
+        error: ln of observed over forecast, by fits without the group.
+    """
+    guessed = np.flatnonzero(guess_log > 0.0)
+    if len({groups[at] for at in guessed.tolist()}) < _MANY_GROUPS:
+        return 1.0
+    return float(np.clip(np.quantile(error[guessed] / guess_log[guessed], 0.95), 0.0, 1.0))
+
+
+def scores_of(error: FloatArray, unit: FloatArray | float, guess_log: FloatArray | float) -> FloatArray:
+    """Return the scores of errors, shape (n,): what guesses do not account for, in units.
+
+    It is the inverse of the margin hypot(score unit, guess), so that an error is within the margin exactly
+    where its score is within the quantile, however much was guessed.
+
+    Args:
+        error: ln of observed over forecast.
+        unit: expected size of errors.
+        guess_log: of the requests, as far as it counts.
+    """
+    beyond = np.sqrt(np.maximum(np.square(error) - np.square(guess_log), 0.0))
+    return np.asarray(np.where(error > 0.0, beyond, error) / unit)

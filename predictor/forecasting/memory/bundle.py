@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from predictor.contracts.memory import PeakKind, Stratum
-from predictor.errors import BundleCorruptError, BundleMissingError, FeatureSpecError
+from predictor.errors import BundleCorruptError
 from predictor.forecasting.bundle import MANIFEST, BundleInfo, verify_bundle
+from predictor.forecasting.bundle_identity import identified
 from predictor.forecasting.memory.bound import AdaptiveRisk, GroupScores, MemoryBound
 from predictor.forecasting.memory.expert import Expert, ExpertSettings
 from predictor.forecasting.memory.features import MOVING, FeatureSpace
@@ -24,7 +25,7 @@ from predictor.forecasting.memory.physics import PARTS, Physics
 from predictor.forecasting.memory.residual import GrownTrees, ResidualSettings
 from predictor.forecasting.memory.signature_history import SignatureHistory
 
-PROTOCOL = 1
+PROTOCOL = 2
 NAME = "vram"
 _EXPERTS = ("rich", "poor")
 
@@ -73,7 +74,8 @@ def write_memory_bundle(
         described["experts"][name] = {
             "numbers": expert.space.numbers, "tokens": expert.space.tokens, "kinds": expert.physics.kinds,
             "unknown_mib": expert.physics.unknown_mib, "trees": len(expert.trees.texts),
-            "spread": len(expert.spread.texts), "strata": [str(key) for key in expert.bound.strata],
+            "spread": len(expert.spread.texts),
+            "guess_share": expert.bound.guess_share, "strata": [str(key) for key in expert.bound.strata],
         }  # fmt: skip
         arrays[f"{name}.coefficients"] = expert.physics.coefficients
         for stratum, scores in expert.bound.strata.items():
@@ -106,22 +108,11 @@ def read_memory_bundle(directory: Path, *, expected_digest: str | None = None) -
         BundleCorruptError: it does not match its digests, or cannot be read.
         FeatureSpecError: it was trained on other features than this code computes.
     """
-    info = verify_bundle(directory, expected_digest=expected_digest)
-    manifest = json.loads((directory / MANIFEST).read_bytes())
-    if info.name != NAME:
-        raise BundleMissingError(f"'{directory.name}' holds a bundle '{info.name}', not '{NAME}'")
-    if manifest["protocol"] != PROTOCOL:
-        raise BundleCorruptError(
-            f"bundle '{info.version}' has protocol {manifest['protocol']}, this code reads "
-            f"{PROTOCOL}; retrain"
-        )
-    if info.feature_spec != memory_spec():
-        raise FeatureSpecError(
-            f"bundle '{info.version}' was trained on feature spec {info.feature_spec}, this code computes "
-            f"{memory_spec()}; retrain, or roll back with 'predictor models rollback'"
-        )
+    info, metadata = identified(
+        directory, name=NAME, protocol=PROTOCOL, spec=memory_spec(), expected_digest=expected_digest
+    )
     try:
-        return MemoryBundle(info=info, model=_load(directory), metadata=manifest["metadata"])
+        return MemoryBundle(info=info, model=_load(directory), metadata=metadata)
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise BundleCorruptError(f"bundle '{info.version}' cannot be read: {error!r}") from error
 
@@ -158,7 +149,8 @@ def _expert(directory: Path, name: str, described: Mapping[str, Any], arrays: Ma
                         unknown_mib=float(described["unknown_mib"])),
         trees=grown["trees"], spread=grown["spread"],
         bound=MemoryBound(strata={Stratum(key): _scores(f"{name}.{key}", arrays)
-                                  for key in described["strata"]}),
+                                  for key in described["strata"]},
+                          guess_share=float(described["guess_share"])),
     )  # fmt: skip
 
 

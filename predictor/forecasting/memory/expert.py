@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from predictor.contracts.memory import MemoryRequest, Stratum
-from predictor.forecasting.memory.bound import GroupScores, MemoryBound
+from predictor.forecasting.memory.bound import GroupScores, MemoryBound, needed_share, scores_of
 from predictor.forecasting.memory.features import FeatureSpace, moving_columns
 from predictor.forecasting.memory.physics import Physics, PhysicsInputs, fit_physics, physics_inputs
 from predictor.forecasting.memory.residual import (
@@ -130,16 +130,19 @@ def train_expert(rows: TrainingRows, settings: ExpertSettings) -> Expert:
     near = rows.groups  # the nearest stratum tells the size of errors
     errors = data.kept_out_errors(near)
     unit = data.kept_out_spread(columns, errors, near)
+    guess = np.array([request.guess_log for request in rows.requests])
+    share = needed_share(errors, guess, near)
+    guess *= share
     spread = grow_spread(columns, errors, data.weights, data.sized)
-    strata = {Stratum.NEW: GroupScores.of(errors / unit, near)}
+    strata = {Stratum.NEW: GroupScores.of(scores_of(errors, unit, guess), near)}
     if rows.families is not None:
         strata[Stratum.SEEN_FAMILY] = strata[Stratum.NEW]
         strangers = data.kept_out_errors(rows.families)
         expected = data.kept_out_spread(columns, errors, rows.families)
-        strata[Stratum.NEW] = GroupScores.of(strangers / expected, rows.families)
+        strata[Stratum.NEW] = GroupScores.of(scores_of(strangers, expected, guess), rows.families)
     kept_out = KeptOut(forecast_log=rows.log_mib - errors, unit=unit, observed_log=rows.log_mib)
     return Expert(space=space, physics=physics, trees=trees, spread=spread, kept_out=kept_out,
-                  bound=MemoryBound(strata=strata))  # fmt: skip
+                  bound=MemoryBound(strata=strata, guess_share=share))  # fmt: skip
 
 
 def balanced(groups: Sequence[str]) -> FloatArray:

@@ -17,7 +17,7 @@ from predictor.contracts.memory import (
     Stratum,
 )
 from predictor.errors import ArgumentError, EmptyInputError
-from predictor.forecasting.memory.bound import AdaptiveRisk, GroupScores, MemoryBound
+from predictor.forecasting.memory.bound import AdaptiveRisk, GroupScores, MemoryBound, scores_of
 from predictor.forecasting.memory.breakdown import COMPONENT_NAMES, MIB
 from predictor.forecasting.memory.envelope import monotone_log_mib
 from predictor.forecasting.memory.expert import Expert, ExpertSettings, TrainingRows, train_expert
@@ -225,9 +225,9 @@ class MemoryForecaster:
     ) -> MemoryForecast:
         stratum = self._stratum(request, regime)
         remembered = self.history.forecast_mib(request.signature, request.batch)
-        scores = bound.scores(stratum)
+        scores, guess_log = bound.scores(stratum), bound.guess_share * request.guess_log
         if remembered is not None:
-            log_mib, unit = float(np.log(max(remembered, 1.0))), _HISTORY_UNIT
+            log_mib, unit, guess_log = float(np.log(max(remembered, 1.0))), _HISTORY_UNIT, 0.0
             if self.history_scores.support:
                 scores = self.history_scores
         breakdown = breakdown_of(request) if request.has_spec else None
@@ -238,13 +238,16 @@ class MemoryForecaster:
         log_mib = float(np.log(max(np.exp(min(log_mib, 40.0)), least)))
         asked = self.risks[stratum].asked if risk is None else risk
         upper_log = MemoryBound(strata={stratum: scores}).upper_log(
-            stratum, log_mib=log_mib, unit=unit, risk=asked
-        )
+            stratum, log_mib=log_mib, unit=unit, risk=asked,
+            guess_log=guess_log,
+        )  # fmt: skip
         few = scores.is_few(asked)
         fits = tuple(
             DeviceFit(
                 name=name, capacity_mib=capacity,
-                oom_probability=float(scores.exceedance(np.array([(np.log(capacity) - log_mib) / unit]))[0]),
+                oom_probability=float(scores.exceedance(
+                    scores_of(np.array([np.log(capacity) - log_mib]), unit, guess_log)
+                )[0]),
                 fits=bool(np.exp(upper_log) <= capacity),
             )
             for name, capacity in devices.items()

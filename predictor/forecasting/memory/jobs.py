@@ -11,6 +11,8 @@ from predictor.contracts.memory import MemoryObservation, MemoryRequest, PeakKin
 from predictor.contracts.request import JobRequest
 from predictor.contracts.workload import ModelSpec, RunSpec
 from predictor.features.names import name_group
+from predictor.forecasting.memory.analytical import estimate
+from predictor.forecasting.memory.breakdown import Uncertainty
 from predictor.forecasting.memory.gpus import find_gpu
 from predictor.forecasting.memory.parsing import parse_job
 
@@ -42,7 +44,7 @@ def job_request(
     """
     row: dict[str, object] = {one.name: getattr(job, one.name) for one in fields(job)}
     request = row_request({**row, **(workload or {})}, kind=kind)
-    return request if spec is None else replace(request, model=spec[0], run=spec[1])
+    return request if spec is None else replace(request, model=spec[0], run=spec[1], guess_log=0.0)
 
 
 def row_request(row: Mapping[str, object], *, kind: PeakKind = PeakKind.USED) -> MemoryRequest:
@@ -59,13 +61,17 @@ def row_request(row: Mapping[str, object], *, kind: PeakKind = PeakKind.USED) ->
     if "batch_size" in given:
         numbers["batch_size"] = max(_number(given["batch_size"]) / gpus, 1e-3)
     model = run = None
+    guess_log = 0.0
     if kind is not PeakKind.HOST:
         parsed = parse_job(given)
-        model, run = (parsed.model, parsed.run) if parsed.model is not None else (None, None)
+        if parsed.model is not None and parsed.run is not None:
+            model, run = parsed.model, parsed.run
+            guess_log = _guess_log(model, run, parsed.guessed)
     family = str(given["model_family"]).lower() if "model_family" in given else None
     return MemoryRequest(
-        model=model, run=run, words=words, numbers=numbers, signature=_signature(given), family=family
-    )
+        model=model, run=run, words=words, numbers=numbers, signature=_signature(given), family=family,
+        guess_log=guess_log,
+    )  # fmt: skip
 
 
 def table_observations(
@@ -95,6 +101,12 @@ def table_observations(
 def observation_groups(observations: Sequence[MemoryObservation]) -> list[str]:
     """Return what a calibration keeps together: the signature, else each run alone."""
     return [one.request.signature or f"row {at}" for at, one in enumerate(observations)]
+
+
+def _guess_log(model: ModelSpec, run: RunSpec, guessed: Sequence[Uncertainty]) -> float:
+    """Return ln of the upper end of what the guesses leave open over the estimate."""
+    guesses = replace(estimate(model, run), uncertain_parts=tuple(guessed))
+    return math.log(max(guesses.high_bytes / guesses.peak_bytes, 1.0))
 
 
 def _signature(given: Mapping[str, object]) -> str | None:

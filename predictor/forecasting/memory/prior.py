@@ -36,8 +36,9 @@ def prior_forecast(request: MemoryRequest, *, risk: float, devices: Mapping[str,
         history_scores=nothing, known_families=frozenset(),
     )  # fmt: skip
     [found] = formula.predict([request], risk=risk)
-    spread = SPEC_SPREAD_LOG if request.has_spec else NO_SPEC_SPREAD_LOG
     normal = NormalDist()
+    spread = SPEC_SPREAD_LOG if request.has_spec else NO_SPEC_SPREAD_LOG
+    spread = math.hypot(spread, request.guess_log / normal.inv_cdf(0.95))
     upper_mib = found.p50_mib * math.exp(max(normal.inv_cdf(1.0 - risk), 0.0) * spread)
     fits = tuple(
         DeviceFit(

@@ -89,8 +89,8 @@ def choose_gpus(kind: NodeType, free: tuple[int, ...], count: int) -> AffinityHi
         numa=tuple(place for place, domain in enumerate(kind.numa) if set(domain.gpus) & set(best)),
         gpu_cores=tuple(near.get(gpu, ()) for gpu in best) if kind.numa else (),
         nics=tuple(nic.name for nic in kind.nics if set(nic.gpus) & set(best)),
-        sentence=f"GPUs {', '.join(map(str, best))} of {len(available)} free ones: {reached}, and "
-        f"{order.left_over(order.islands, best)} free GPUs of the islands they are in stay behind",
+        sentence=f"GPU{'' if count == 1 else 's'} {', '.join(map(str, best))} of {len(available)} free ones: "
+        f"{reached}, and {order.left_over(order.islands, best)} free GPUs of the same islands stay behind",
     )  # fmt: skip
 
 

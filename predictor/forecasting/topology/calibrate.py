@@ -10,6 +10,8 @@ from predictor.contracts.topology import Evidence, PlacementRuns
 from predictor.forecasting.topology.cluster_system import ClusterSystem
 from predictor.forecasting.topology.intervals import UNMEASURED, residual_quantiles
 from predictor.forecasting.topology.relative import (
+    SEEN_STRETCH,
+    STRETCH,
     crowding,
     evidence_weight,
     expected_log_relative,
@@ -59,7 +61,8 @@ def calibrate(parts: Sequence[PlacementRuns], systems: Sequence[ClusterSystem]) 
         for evidence, block in blocks.items():
             if len(np.unique(block)) > 1:
                 effects = shrunk(system.effects_without(block), crowded, weight)
-                said = expected_log_relative(effects, rows.group)
+                stretch = SEEN_STRETCH if evidence is Evidence.SEEN_SHAPE else STRETCH
+                said = expected_log_relative(effects, rows.group, stretch)
                 found[evidence].append((actual - said, rows.group + offset))
         said = expected_log_relative(crowded, rows.group)
         found[Evidence.NO_HISTORY].append((actual - said, rows.group + offset))

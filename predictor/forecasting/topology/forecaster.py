@@ -27,6 +27,8 @@ from predictor.forecasting.topology.intervals import band
 from predictor.forecasting.topology.physics import Communication, communication, log_penalty
 from predictor.forecasting.topology.reasons import explain
 from predictor.forecasting.topology.relative import (
+    SEEN_STRETCH,
+    STRETCH,
     crowding,
     evidence_weight,
     expected_log_relative,
@@ -147,13 +149,25 @@ class TopologyForecaster:
         chosen = [candidates[index] for index in kept]
         sent = [communication(job, placement, profile) for placement in chosen]
         effects = self._effects(job, chosen, sent, cluster, profile)
-        relative = expected_log_relative(effects, np.zeros(len(chosen), dtype=np.intp))
+        known = [self._evidence(job, placement, cluster) for placement in chosen]
+        # forecasts that are compared rest on the weakest evidence among them
+        weakest = max((evidence for evidence, _ in known), key=list(Evidence).index)
+        stretch = SEEN_STRETCH if weakest is Evidence.SEEN_SHAPE else STRETCH
+        relative = expected_log_relative(effects, np.zeros(len(chosen), dtype=np.intp), stretch)
         if chosen[0].gpu_count == 1 and len({placement.gpu_type for placement in chosen}) == 1:
             relative = np.zeros(len(chosen))
-        score = np.exp(effects - effects.max())
+        score = np.exp(relative - relative.max())
         order = sorted(range(len(chosen)), key=lambda at: (-score[at], kept[at]))
         return tuple(
-            self._answer(kept[at], chosen[at], float(score[at]), float(relative[at]), job, cluster, sent[at])
+            _answer(
+                kept[at],
+                chosen[at],
+                float(score[at]),
+                float(relative[at]),
+                known[at],
+                self.residuals.of(weakest),
+                sent[at],
+            )
             for at in order
         )
 
@@ -194,29 +208,6 @@ class TopologyForecaster:
         config = np.array([[batch, math.log(placement.gpu_count)] for placement in placements])
         return self.types.log_speeds([job.signature] * len(kinds), kinds, config)
 
-    def _answer(
-        self,
-        index: int,
-        placement: Placement,
-        score: float,
-        log_relative: float,
-        job: TopologyJob,
-        cluster: str,
-        sent: Communication,
-    ) -> RankedPlacement:
-        evidence, count = self._evidence(job, placement, cluster)
-        quantiles = self.residuals.of(evidence)
-        if placement.gpu_count == 1:
-            quantiles = tuple(0.0 for _ in quantiles) if log_relative == 0.0 else quantiles
-        code, reason = explain(placement, log_relative, evidence, count, sent)
-        return RankedPlacement(
-            index=index, placement=placement, score=score, relative_throughput=math.exp(log_relative),
-            interval=band(log_relative, quantiles), log_residual_quantiles=quantiles,
-            expected_slowdown=math.exp(-log_relative), limiting_link=sent.link,
-            nodes_spanned=placement.node_count, evidence=evidence, evidence_count=count,
-            code=code, reason=reason,
-        )  # fmt: skip
-
     def _evidence(self, job: TopologyJob, placement: Placement, cluster: str) -> tuple[Evidence, int]:
         fit = self.fits.get(cluster)
         if fit is None:
@@ -228,6 +219,28 @@ class TopologyForecaster:
         if same_job.any():
             return Evidence.SEEN_JOB, int(same_job.sum())
         return Evidence.SEEN_CLUSTER, len(fit.rows)
+
+
+def _answer(
+    index: int,
+    placement: Placement,
+    score: float,
+    log_relative: float,
+    known: tuple[Evidence, int],
+    quantiles: tuple[float, ...],
+    sent: Communication,
+) -> RankedPlacement:
+    if placement.gpu_count == 1 and log_relative == 0.0:
+        quantiles = tuple(0.0 for _ in quantiles)
+    evidence, count = known
+    code, reason = explain(placement, log_relative, evidence, count, sent)
+    return RankedPlacement(
+        index=index, placement=placement, score=score, relative_throughput=math.exp(log_relative),
+        interval=band(log_relative, quantiles), log_residual_quantiles=quantiles,
+        expected_slowdown=math.exp(-log_relative), limiting_link=sent.link,
+        nodes_spanned=placement.node_count, evidence=evidence, evidence_count=count,
+        code=code, reason=reason,
+    )  # fmt: skip
 
 
 def _solved(part: PlacementRuns, settings: KernelSettings) -> ClusterSystem:

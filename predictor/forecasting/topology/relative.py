@@ -15,8 +15,9 @@ CROWDING = 0.02
 SPREADING = 0.0001  # it only orders candidates whose fullest nodes are alike
 # runs of a cluster at which its measurements and the prior weigh the same
 HALF_EVIDENCE_RUNS = 10.0
-# the model is shrunk as far as the best choice asks; forecasts of the ratio want their spread back
-STRETCH, SPREAD = 1.5, 0.035
+# the model is shrunk as far as the best choice asks; forecasts of the ratio want their spread back, where
+# shapes were measured with this job but a little
+STRETCH, SEEN_STRETCH, SPREAD = 1.5, 1.2, 0.035
 _GRID = np.linspace(-3.0, 3.0, 601)
 
 
