@@ -30,6 +30,7 @@ def make_fallback(directory: Path) -> BundleInfo:
     end_s = float(request_columns(frame).submitted_s.max()) + 1.0
     model = train_duration(frame, cut_s=end_s, settings=_SETTINGS)
     model.history = HistoryStore()  # users of the synthetic cluster are nobody's history
+    model.online.make_anonymous()
     card = _CARD.format(jobs=_SPEC.jobs, seed=_SPEC.random_state)
     facts = {"source": "synthetic", "jobs": _SPEC.jobs}
     return write_bundle(directory, model, version=FALLBACK_VERSION, card=card, metadata=facts)

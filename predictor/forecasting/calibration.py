@@ -46,6 +46,7 @@ _WANTED = np.array(LEVELS)
 _BOUND_SHARE = np.clip((_WANTED - MIDDLE_UNTIL) / (BOUNDS_FROM - MIDDLE_UNTIL), 0.0, 1.0)
 _LIVES_PER_EPOCH = 30.0  # half-lives until weights are stated relative to a later moment
 _FORGOTTEN = 1e-3
+_NOBODY = "\x00"  # begins the names that no submitter has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +227,7 @@ class Calibration:
         names = self.names
         return np.array(
             [
-                names.setdefault(f"\x00{when // 86400:.0f}" if who is None else who, len(names))
+                names.setdefault(f"{_NOBODY}{when // 86400:.0f}" if who is None else who, len(names))
                 for who, when in zip(identity, submitted_s.tolist(), strict=True)
             ],
             dtype=np.int64,
@@ -242,6 +243,15 @@ class Calibration:
             self.evidence.scale(0.5**lives)
             self.epoch_s = start_s
             self.forget()
+
+    def make_anonymous(self) -> None:
+        """Keep what was learned of all jobs and of lengths, and nothing of single submitters."""
+        self.names = {f"{_NOBODY}{number}": number for number in range(len(self.names))}
+        if self.evidence is not None:
+            self.evidence.own_ended[:] = 0.0
+            self.evidence.own_censored[:] = 0.0
+            self.evidence.bursts = {}
+            self.refresh(self.refreshed_s)
 
     def forget(self) -> None:
         """Forget submitters whose jobs hardly count any more."""

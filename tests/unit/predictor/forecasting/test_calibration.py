@@ -197,6 +197,21 @@ def test_bounds_cover_their_share_although_the_forecast_has_an_atom() -> None:
     assert (below <= raw_levels(calibration, [0.9])[0]).mean() == pytest.approx(0.9, abs=0.01)
 
 
+def test_an_anonymous_state_keeps_what_holds_for_all_and_nothing_of_one_submitter() -> None:
+    rng = np.random.default_rng(10)
+    calibration = learned(
+        full(),
+        readings(0.3 + 0.7 * rng.random(3000)),
+        readings(np.full(300, 0.99), who=["ann"] * 300, start_s=np.arange(300, dtype=np.float64) * 3600.0),
+    )
+    anns, others = raw_levels(calibration, [0.9], who="ann"), raw_levels(calibration, [0.9], who="stranger")
+    calibration.make_anonymous()
+    assert anns[0] > others[0]
+    assert "ann" not in calibration.names
+    for who in ("ann", "stranger"):
+        np.testing.assert_allclose(raw_levels(calibration, [0.9], who=who), others)
+
+
 def test_levels_ascend_whatever_was_learned() -> None:
     rng = np.random.default_rng(8)
     for _ in range(20):
