@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import msgspec
 
 from predictor.errors import InputError
 from predictor.monitoring.board import AlertBoard
+from predictor.scheduling.coordinator import Coordinator
+from predictor.scheduling.policy_document import policy_document
 from predictor.scheduling.snapshot import restore, snapshot
 from serving.engine.engine import Engine
 from serving.engine.replay import FORM
@@ -15,10 +18,11 @@ from serving.names import Names
 from serving.problems import Fault, ProblemError, invalid_request, problem
 from serving.queue.once import Once
 from serving.queue.operation import Call, Reply
+from serving.queue.policies import policy_records
 from serving.queue.schemas import ChangeReceipt, SnapshotDocument
 from serving.queue.view_schemas import AlertsView, AlertView, AuditItem, AuditPage
 from serving.store.errors import StoreError
-from serving.store.event_log import AuditEntry
+from serving.store.event_log import AuditEntry, PolicyVersion
 
 
 class QueueExchange:
@@ -89,19 +93,35 @@ class QueueExchange:
             detail = f"the snapshot has the form '{document.form[:40]}'; this service reads '{FORM}'"
             raise ProblemError(invalid_request([Fault(pointer="/form", code="invalid", detail=detail)]))
         try:
-            coordinator = restore(self._names.hide_in_state(document.state))
+            coordinator = self._renumbered(restore(self._names.hide_in_state(document.state)))
         except (InputError, LookupError, TypeError, ValueError) as error:
             detail = f"the state cannot be read: {str(error)[:300]}"
             fault = Fault(pointer="/state", code="invalid", detail=detail)
             raise ProblemError(invalid_request([fault])) from error
+        now_s, before, policy = self._engine.now_s(), self._engine.coordinator.policy, coordinator.policy
+        detail = msgspec.json.encode({"sequence": document.sequence, "at_s": document.at_s}).decode()
         audit = AuditEntry(
-            moment_s=self._engine.now_s(), actor=call.actor, action="snapshot.import", target="queue",
-            detail=msgspec.json.encode({"sequence": document.sequence, "at_s": document.at_s}).decode(),
+            moment_s=now_s, actor=call.actor, action="snapshot.import", target="queue", detail=detail,
             request_id=call.request_id,
         )  # fmt: skip
+        audits: tuple[AuditEntry, ...] = (audit,)
+        version: PolicyVersion | None = None
+        if policy != before:
+            changed, version = policy_records(before, policy, call, now_s=now_s, note="import of a snapshot")
+            audits = (audit, changed)
 
         def receipt(applied: Applied) -> ChangeReceipt:
             return ChangeReceipt(sequence=applied.sequence)
 
-        applied = await self._engine.replace(coordinator, self._once.beside(call, receipt, audits=(audit,)))
+        record = self._once.beside(call, receipt, audits=audits, policy=version)
+        applied = await self._engine.replace(coordinator, record)
         return Reply(body=receipt(applied))
+
+    def _renumbered(self, coordinator: Coordinator) -> Coordinator:
+        """Return a Coordinator with a version that is new here, unless its policy is the present one."""
+        present, policy = self._engine.coordinator.policy, coordinator.policy
+        if policy == present or policy.version > present.version:
+            return coordinator
+        state = snapshot(coordinator)
+        state["policy"] = policy_document(replace(policy, version=present.version + 1))
+        return restore(state)

@@ -1,6 +1,7 @@
 """This module reads and changes the policy: validated whole, versioned, audited, effective at once."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -12,13 +13,21 @@ from serving.engine.changes import decision_view
 from serving.engine.engine import Engine
 from serving.engine.steps import Applied
 from serving.names import Names
-from serving.problems import Fault, ProblemError, invalid_request
+from serving.problems import Fault, ProblemError, invalid_request, problem
 from serving.queue.dispatch import check_if_match
 from serving.queue.once import Once
 from serving.queue.operation import Call, Reply
 from serving.queue.schemas import PolicyUpdate
-from serving.queue.view_schemas import EditableField, PolicyReceipt, PolicyView
+from serving.queue.view_schemas import (
+    EditableField,
+    PolicyHistory,
+    PolicyHistoryItem,
+    PolicyReceipt,
+    PolicyView,
+)
+from serving.store.errors import StoreError
 from serving.store.event_log import AuditEntry, PolicyVersion
+from serving.store.policy_history import TARGET, PolicyChange
 
 Document = dict[str, object]
 # the numbers that a person turns on the dashboard; the file and the API can change all of them
@@ -37,7 +46,10 @@ _MOST_DEPTH = 12
 class QueuePolicies:
     """The operations on the policy."""
 
-    def __init__(self, engine: Engine, once: Once, names: Names) -> None:
+    def __init__(
+        self, engine: Engine, once: Once, names: Names, history: Callable[[int], Sequence[PolicyChange]]
+    ) -> None:
+        self._history = history
         self._engine = engine
         self._names = names
         self._once = once
@@ -53,6 +65,22 @@ class QueuePolicies:
         )  # fmt: skip
         return Reply(body=body, etag=str(policy.version))
 
+    async def history(self, call: Call) -> Reply:
+        """Return who changed the policy when, and what of it."""
+        try:
+            found = await asyncio.to_thread(self._history, call.number("limit"))
+        except StoreError as error:
+            raise ProblemError(problem("store-unavailable", str(error))) from error
+        items = [
+            PolicyHistoryItem(
+                version=one.version, moment_s=one.moment_s, actor=one.actor, actor_name=one.actor_name,
+                note=one.note, changed=msgspec.json.decode(one.detail).get("changed", {}),
+                policy=msgspec.json.decode(one.document),
+            )
+            for one in found
+        ]  # fmt: skip
+        return Reply(body=PolicyHistory(items=items))
+
     async def change(self, call: Call) -> Reply:
         """Put a policy, or a patch of it, in force."""
         self._engine.require_lead()
@@ -64,18 +92,8 @@ class QueuePolicies:
         before = self._engine.coordinator.policy
         check_if_match(call, str(before.version))
         policy = self._names.hide_in_policy(changed_policy(before, update))
-        now_s = self._engine.now_s()
-        document = policy_document(policy)
-        old = policy_document(before)
-        audit = AuditEntry(
-            moment_s=now_s, actor=call.actor, action="policy.change", target=f"policy/{policy.version}",
-            detail=msgspec.json.encode({"note": update.note, "changed": difference(old, document)}).decode(),
-            request_id=call.request_id,
-        )  # fmt: skip
-        version = PolicyVersion(
-            version=policy.version, moment_s=now_s, actor=call.actor,
-            document=msgspec.json.encode(document).decode(), note=update.note,
-        )  # fmt: skip
+        now_s, document = self._engine.now_s(), policy_document(policy)
+        audit, version = policy_records(before, policy, call, now_s=now_s, note=update.note)
 
         def receipt(applied: Applied) -> PolicyReceipt:
             return PolicyReceipt(
@@ -86,6 +104,23 @@ class QueuePolicies:
         record = self._once.beside(call, receipt, audits=(audit,), policy=version)
         applied = await self._engine.apply((PolicyChanged(now_s=now_s, policy=document),), record)
         return Reply(body=receipt(applied), etag=str(policy.version))
+
+
+def policy_records(
+    before: Policy, policy: Policy, call: Call, *, now_s: float, note: str
+) -> tuple[AuditEntry, PolicyVersion]:
+    """Return what is recorded of a new version: in the audit trail, and the policy itself."""
+    document = policy_document(policy)
+    changed = difference(policy_document(before), document)
+    audit = AuditEntry(
+        moment_s=now_s, actor=call.actor, action="policy.change", target=f"{TARGET}{policy.version}",
+        detail=msgspec.json.encode({"note": note, "changed": changed}).decode(), request_id=call.request_id,
+    )  # fmt: skip
+    version = PolicyVersion(
+        version=policy.version, moment_s=now_s, actor=call.actor,
+        document=msgspec.json.encode(document).decode(), note=note,
+    )  # fmt: skip
+    return audit, version
 
 
 def changed_policy(before: Policy, update: PolicyUpdate) -> Policy:

@@ -47,6 +47,7 @@ from serving.settings import Settings
 from serving.store.audit_trail import latest_audits
 from serving.store.holder import this_process
 from serving.store.lease import LeaseKeeper
+from serving.store.policy_history import policy_changes
 from serving.store.schema import migrate
 from serving.store.sql_event_log import SqlEventLog
 from serving.telemetry import Telemetry
@@ -105,7 +106,8 @@ def build_queue(
         most_jobs=settings.max_jobs, most_waiting=settings.max_waiting, names=names,
     )  # fmt: skip
     operations = queue_operations(
-        commands=commands, views=QueueViews(engine), policies=QueuePolicies(engine, once, names),
+        commands=commands, views=QueueViews(engine),
+        policies=QueuePolicies(engine, once, names, partial(policy_changes, database)),
         trials=QueueTrials(engine, forecasts, names),
         exchange=QueueExchange(
             engine=engine, once=once, board=board, audits=partial(latest_audits, database),

@@ -24,6 +24,7 @@ from serving.queue.view_schemas import (
     AuditPage,
     CapacityView,
     ExplanationView,
+    PolicyHistory,
     PolicyReceipt,
     PolicyView,
     QueuePage,
@@ -115,6 +116,12 @@ def queue_operations(
             method="GET", path="/v1/policy", operation_id="read_policy", has_etag=True,
             summary="The policy in force", answer=(PolicyView,), handler=policies.read,
             problems=("invalid-request",),
+        ),
+        Operation(
+            method="GET", path="/v1/policy/history", operation_id="list_policy_versions",
+            summary="Who changed the policy when, and what of it, the latest first",
+            answer=(PolicyHistory,), handler=policies.history, parameters=(_LIMIT,),
+            problems=("invalid-request", "store-unavailable"),
         ),
         Operation(
             method="PATCH", path="/v1/policy", operation_id="change_policy", scope="admin", has_etag=True,

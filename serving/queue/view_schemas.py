@@ -187,6 +187,24 @@ class PolicyView(Struct, kw_only=True, frozen=True):
     editable: list[EditableField]
 
 
+class PolicyHistoryItem(Struct, kw_only=True, frozen=True):
+    """A version of the policy: who put it in force, when, why, and each key as [before, after]."""
+
+    version: int
+    moment_s: float
+    actor: str
+    actor_name: str
+    note: str
+    changed: dict[str, object]
+    policy: dict[str, object]
+
+
+class PolicyHistory(Struct, kw_only=True, frozen=True):
+    """The latest versions, newest first; the first policy of a service comes from its file, not from here."""
+
+    items: list[PolicyHistoryItem]
+
+
 class PolicyReceipt(Struct, kw_only=True, frozen=True):
     """Proof that a policy is in force."""
 
