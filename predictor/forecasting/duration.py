@@ -177,6 +177,11 @@ class OnlineState:
             calibration=Calibration(settings=settings.calibration),
         )
 
+    def make_anonymous(self) -> None:
+        """Forget who the submitters were, keeping what was learned of all of them."""
+        self.weights.submitters.clear()
+        self.calibration.make_anonymous()
+
     def consider(self, features: FeatureTable, experts: FloatArray, submitted_s: FloatArray) -> RawForecasts:
         """Weigh the experts for n jobs with what is known now."""
         support = features.support[:, _TEMPLATE]
