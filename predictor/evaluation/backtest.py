@@ -127,6 +127,7 @@ def backtest_duration(
         unscored_rows=int(test.sum() - scored.sum()),
         seconds=seconds,
         settings={"refit_s": refit_s, "model": chosen.to_json(), **(labels or {})},
+        identity=log.features.identity[chosen_rows],
     )
     tell("done", 1.0)
     return report

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import numpy as np
 import numpy.typing as npt
 
+from predictor.evaluation.cluster_bootstrap import CoverageIntervals, coverage_intervals
 from predictor.evaluation.scores import ScoredForecasts, Scores, score
 from predictor.evaluation.slices import Slice
 
@@ -38,6 +39,7 @@ class ScoreReport:
         pit: shape (test_rows,), middle of the forecast probability at what happened, ours; what
             calibration plots are made of.
         settings: what the run was made with: seed, refit interval, data fingerprint.
+        intervals: how far the coverage of ours can be off by chance, by slice; ``all`` is of all jobs.
     """
 
     target: str
@@ -49,6 +51,7 @@ class ScoreReport:
     seconds: dict[str, float]
     pit: FloatArray
     settings: dict[str, object] = field(default_factory=dict)
+    intervals: dict[str, CoverageIntervals] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
         """Return the report as plain JSON values."""
@@ -61,6 +64,7 @@ class ScoreReport:
             "slices": {part.name: _slice_json(part) for part in self.slices},
             "seconds": dict(self.seconds),
             "settings": dict(self.settings),
+            "coverage_intervals": {name: found.to_json() for name, found in self.intervals.items()},
         }
 
 
@@ -79,6 +83,7 @@ def build_report(
     unscored_rows: int,
     seconds: dict[str, float],
     settings: dict[str, object],
+    identity: npt.NDArray[np.object_] | None = None,
 ) -> ScoreReport:
     """Score every model on all jobs and on every slice.
 
@@ -87,6 +92,7 @@ def build_report(
         elapsed_s: shape (n,), seconds they ran.
         slices: of the same n jobs.
         test_from_s, unscored_rows, seconds, settings: see ScoreReport.
+        identity: shape (n,), submitters, for the intervals of coverage; None = work out none.
     """
     first = forecasts[OURS] if OURS in forecasts else next(iter(forecasts.values()))
     occupied = np.minimum(elapsed_s, first.distribution.limit_s)
@@ -102,12 +108,7 @@ def build_report(
                 rows=int(part.rows.sum()),
                 by_outcome=part.by_outcome,
                 models={
-                    name: score(
-                        ScoredForecasts(
-                            point_s=model.point_s[part.rows], distribution=model.distribution.take(part.rows)
-                        ),
-                        elapsed_s[part.rows],
-                    )
+                    name: score(_rows(model, part.rows), elapsed_s[part.rows])
                     for name, model in forecasts.items()
                 },
             )
@@ -116,4 +117,20 @@ def build_report(
         seconds=seconds,
         pit=first.distribution.cdf(np.nextafter(occupied, 0.0)),
         settings=settings,
+        intervals={} if identity is None else _intervals(first, elapsed_s, slices, identity),
     )
+
+
+def _intervals(
+    forecasts: ScoredForecasts, elapsed_s: FloatArray, slices: list[Slice], identity: npt.NDArray[np.object_]
+) -> dict[str, CoverageIntervals]:
+    parts = [("all", np.ones(len(elapsed_s), dtype=bool))]
+    parts += [(part.name, part.rows) for part in slices if not part.by_outcome]
+    return {
+        name: coverage_intervals(_rows(forecasts, rows), elapsed_s[rows], identity[rows])
+        for name, rows in parts
+    }
+
+
+def _rows(model: ScoredForecasts, rows: npt.NDArray[np.bool_]) -> ScoredForecasts:
+    return ScoredForecasts(point_s=model.point_s[rows], distribution=model.distribution.take(rows))
