@@ -103,7 +103,8 @@ def _parse(settings: Settings) -> ParsedWorkload:
     if is_server(facts):
         run = read_inference(facts, found.model, found.context_length, guesses)
     else:
-        run = read_training(facts, found.model, guesses)
+        longest = found.context_length if found.card else 0
+        run = read_training(facts, found.model, longest, guesses)
     run = _possible(found.model, run, guesses)
     return ParsedWorkload(model=found.model, run=run, card=found.card, gpu=gpu,
                           guessed=tuple(guesses.made), unread=tuple(facts.unreadable))  # fmt: skip

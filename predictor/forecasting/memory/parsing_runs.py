@@ -60,8 +60,12 @@ def is_server(facts: Facts) -> bool:
     return any(name in facts.program for name in SERVERS) or facts.text("task") in ("inference", "serving")
 
 
-def read_training(facts: Facts, model: ModelSpec, guesses: Guesses) -> TrainingSpec:
-    """Return the training run that the facts describe."""
+def read_training(facts: Facts, model: ModelSpec, longest: int, guesses: Guesses) -> TrainingSpec:
+    """Return the training run that the facts describe.
+
+    Args:
+        longest: tokens that the model can take, 0 = not known.
+    """
     gpus = _gpus(facts)
     tensor, pipeline, context = (facts.count(name) or 1 for name in ("tensor", "pipeline", "context"))
     split = tensor * pipeline * context
@@ -83,7 +87,7 @@ def read_training(facts: Facts, model: ModelSpec, guesses: Guesses) -> TrainingS
         lora_rank=facts.count("lora_rank") or 16, lora_targets=_targets(facts),
         checkpointing=_checkpointing(facts, guesses, model), attention=_attention(facts, guesses, model),
         loss=_loss(facts), micro_batch=_micro_batch(facts, data * micro_batches, guesses),
-        sequence_length=_sequence(facts, model, context, guesses), image_size=facts.count("image"),
+        sequence_length=_sequence(facts, model, longest, context, guesses), image_size=facts.count("image"),
         micro_batches=micro_batches, tensor=tensor, pipeline=pipeline, data=data, context=context,
         expert=_expert(facts, model, data * context), zero_stage=stage, fused_norms=megatron,
         sequence_parallel=bool(facts.flag("sequence_parallel")) and tensor > 1,
@@ -257,11 +261,13 @@ def _micro_batch(facts: Facts, shares: int, guesses: Guesses) -> int:
     return _USUAL_BATCH
 
 
-def _sequence(facts: Facts, model: ModelSpec, context: int, guesses: Guesses) -> int:
+def _sequence(facts: Facts, model: ModelSpec, longest: int, context: int, guesses: Guesses) -> int:
     length = facts.count("sequence")
-    if length is None and isinstance(model, TransformerSpec):
-        guesses.add(f"sequence length (taken as {_USUAL_SEQUENCE})", _TOKENS, 0.25, 4.0)
-    length = length or _USUAL_SEQUENCE
+    if length is None:
+        length = min(_USUAL_SEQUENCE, longest or _USUAL_SEQUENCE)
+        if isinstance(model, TransformerSpec):
+            high = min(4.0, longest / length) if longest else 4.0
+            guesses.add(f"sequence length (taken as {length})", _TOKENS, 0.25, high)
     return max(length // context, 1) * context
 
 

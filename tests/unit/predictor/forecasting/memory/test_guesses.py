@@ -63,3 +63,10 @@ def test_a_trained_bound_widens_for_guesses_and_holds_without_widening_for_those
     # errors of runs whose guesses were as uncertain are in the calibration already
     used_to = MemoryForecaster.fit(_observations(80, 1.0)).predict([asked[2]])[0]
     assert math.log(used_to.upper_mib / used_to.p50_mib) < 0.5
+
+
+def test_a_sequence_that_is_not_said_is_no_longer_than_the_model_takes() -> None:
+    for family, longest in (("bert", 512), ("gpt2", 1024), ("llama-3-8b", 2048)):
+        run = row_request({"model_family": family, "requested_gpus": 1}).run
+        assert isinstance(run, TrainingSpec)
+        assert run.sequence_length == longest
