@@ -6,6 +6,8 @@ instead of towards the mean of the cluster. Crossing is repaired by rearrangemen
 levels the log quantiles are interpolated, outside of them extended by the slope of the nearest interval.
 """
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,32 +84,33 @@ class QuantileBoosting:
         middle = np.searchsorted(np.cumsum(weights[order]), weights.sum() / 2)
         fallback = float(log_duration[order[min(middle, len(order) - 1)]])
         target = log_duration - np.where(np.isnan(reference_log_s), fallback, reference_log_s)
+        shared = {
+            "objective": "quantile",
+            "learning_rate": settings.learning_rate,
+            "num_leaves": settings.leaves,
+            "min_data_in_leaf": min(settings.min_rows, max(len(target) // 20, 1)),
+            "lambda_l2": settings.l2,
+            "feature_fraction": 0.3,
+            "bagging_fraction": 0.7,
+            "bagging_freq": 1,
+            "max_bin": MAX_BIN,
+            "seed": random_state,
+            "deterministic": True,
+            "force_row_wise": True,
+            "num_threads": 1,
+            "verbose": -1,
+        }
+        # with all parameters from the start, as threads must not change what they share
         data = lightgbm.Dataset(
-            features, target, weight=weights, free_raw_data=False, params={"max_bin": MAX_BIN}
-        )
-        texts = []
-        for level in settings.levels:
-            booster = lightgbm.train(
-                {
-                    "objective": "quantile",
-                    "alpha": level,
-                    "learning_rate": settings.learning_rate,
-                    "num_leaves": settings.leaves,
-                    "min_data_in_leaf": min(settings.min_rows, max(len(target) // 20, 1)),
-                    "lambda_l2": settings.l2,
-                    "feature_fraction": 0.3,
-                    "bagging_fraction": 0.7,
-                    "bagging_freq": 1,
-                    "max_bin": MAX_BIN,
-                    "seed": random_state,
-                    "deterministic": True,
-                    "force_row_wise": True,
-                    "verbose": -1,
-                },
-                data,
-                settings.rounds,
-            )
-            texts.append(booster.model_to_string())
+            features, target, weight=weights, free_raw_data=False, params={**shared, "alpha": 0.5}
+        ).construct()
+
+        def boost(level: float) -> str:
+            return str(lightgbm.train({**shared, "alpha": level}, data, settings.rounds).model_to_string())
+
+        # trees this small gain little from threads of their own, and levels do not wait for each other
+        with ThreadPoolExecutor(min(len(settings.levels), os.cpu_count() or 1)) as threads:
+            texts = list(threads.map(boost, settings.levels))
         models = tuple(Trees.parse(text) for text in texts)
         return cls(models=models, levels=np.array(settings.levels), fallback_log_s=fallback), tuple(texts)
 
