@@ -16,6 +16,7 @@ from pipelines.vram_plots import split_figures
 from predictor import __version__
 from predictor.contracts.memory import MemoryObservation, MemoryRequest, PeakKind
 from predictor.data.measurements import MeasuredRuns, read_measurements
+from predictor.data.sources.gpu_metrics.bounds_file import SUFFIX, read_lower_bounds
 from predictor.data.table import ended_at_s, fingerprint
 from predictor.errors import BundleCorruptError, EmptyInputError
 from predictor.evaluation.memory_backtest import OURS, backtest_memory
@@ -41,6 +42,7 @@ _RISK = 0.05
 class _Content:
     sets: tuple[MeasuredRuns, ...]
     jobs: pd.DataFrame | None
+    bounds_mib: Mapping[str, float]
 
 
 class MemoryTarget:
@@ -61,10 +63,15 @@ class MemoryTarget:
         return {"version": __version__, "bundle_protocol": PROTOCOL, "feature_spec": memory_spec()}
 
     def collect(self, settings: MeasuredSettings, jobs: pd.DataFrame) -> Measured:
-        """Read sets of measured runs, and the jobs of the table that have a peak."""
+        """Read sets of measured runs, lower bounds of need, and the jobs of the table that have either."""
         sets, sources, left_out, digests = [], [], [], []
+        bounds: dict[str, float] = {}
         for path in measurement_files(settings):
             digests.append(sha256(path.read_bytes()).hexdigest())
+            if path.suffix == SUFFIX:
+                for job, mib in read_lower_bounds(path).items():
+                    bounds[job] = max(mib, bounds.get(job, 0.0))
+                continue
             for runs in read_measurements(path):
                 observed = int(label_peaks(runs.kind, runs.peak_mib, is_oom=runs.is_oom).observed.sum())
                 groups = len(set(runs.groups))
@@ -78,9 +85,13 @@ class MemoryTarget:
         with_peak = jobs[jobs["peak_vram_mib"].fillna(0.0) > 0.0] if "peak_vram_mib" in jobs else jobs[:0]
         table = None
         if len(with_peak) >= _LEAST_JOBS:
-            table = with_peak
-            digests.append(fingerprint(with_peak))
+            table = jobs[
+                (jobs["peak_vram_mib"].fillna(0.0) > 0.0) | jobs["job_id"].astype("str").isin(bounds)
+            ]
+            digests.append(fingerprint(table))
             sources.append(f"job table: {len(with_peak):,} jobs with a peak")
+            if bounds:
+                sources.append(f"out-of-memory messages: lower bounds of {len(bounds):,} jobs")
         elif len(with_peak):
             left_out.append(f"job table: only {len(with_peak)} jobs have a peak; {_LEAST_JOBS} are needed")
         if not sources:
@@ -88,11 +99,12 @@ class MemoryTarget:
             raise EmptyInputError(f"not enough measured GPU memory: {why}")
         names = {f"{runs.name}/{group}" for runs in sets for group in runs.groups}
         if table is not None:
-            names |= set(observation_groups(table_observations(table)[0]))
+            names |= set(observation_groups(table_observations(table, bounds_mib=bounds)[0]))
         return Measured(
             fingerprint=sha256("".join(digests).encode()).hexdigest(),
             rows=sum(map(len, sets)) + (0 if table is None else len(table)), groups=len(names),
-            sources=tuple(sources), left_out=tuple(left_out), content=_Content(sets=tuple(sets), jobs=table),
+            sources=tuple(sources), left_out=tuple(left_out),
+            content=_Content(sets=tuple(sets), jobs=table, bounds_mib=bounds),
             trained_until_s=0.0 if table is None else float(np.nanmax(ended_at_s(table))),
         )  # fmt: skip
 
@@ -118,7 +130,9 @@ class MemoryTarget:
         if content.jobs is not None:
             progress("jobs", 0.0)
             try:
-                later = backtest_job_memory(content.jobs, seed=seed, risk=_RISK)
+                later = backtest_job_memory(
+                    content.jobs, seed=seed, risk=_RISK, bounds_mib=content.bounds_mib
+                )
             except EmptyInputError:
                 if not scores:
                     raise
@@ -145,7 +159,7 @@ class MemoryTarget:
                 groups.append(f"{runs.name}/{runs.groups[row]}")
         if content.jobs is not None:
             newest = content.jobs.iloc[-MOST_TRAINING_ROWS:]
-            known, _ = table_observations(newest)
+            known, _ = table_observations(newest, bounds_mib=content.bounds_mib)
             observations += known
             groups += observation_groups(known)
         settings = MemorySettings(risk=_RISK)

@@ -101,9 +101,10 @@ class GateSettings(_Section):
 class MeasuredSettings(_Section):
     """A target that learns from measurements, and what its bundle must achieve.
 
-    ``measurements`` are CSV files (or patterns). ``coverage`` is the allowed share of observations within
-    the bound; where few groups were measured it is wide on purpose, hence 1 is allowed. A worsening is
-    relative to the recorded score of a champion that was judged on the same kind of data.
+    ``measurements`` are files (or patterns): CSV, or for memory lower bounds in Parquet. ``coverage`` is the
+    allowed share of observations within the bound; where few groups were measured it is wide on purpose,
+    hence 1 is allowed. A worsening is relative to the recorded score of a champion that was judged on the
+    same kind of data.
     """
 
     measurements: tuple[str, ...] = ()

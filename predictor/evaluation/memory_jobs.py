@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ TEST_SHARE = 0.2
 MOST_TRAINING_ROWS = 6000
 _BLOCK = 200  # jobs forecast before the outcomes of the ended ones are fed back
 _LEAST_ROWS = 20
+_NO_BOUNDS: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +37,13 @@ class JobMemoryReport:
 
 
 def backtest_job_memory(
-    frame: pd.DataFrame, *, kind: PeakKind = PeakKind.USED, seed: int = 0, risk: float = 0.05
-) -> JobMemoryReport:
+    frame: pd.DataFrame, *, kind: PeakKind = PeakKind.USED, seed: int = 0, risk: float = 0.05,
+    bounds_mib: Mapping[str, float] = _NO_BOUNDS,
+) -> JobMemoryReport:  # fmt: skip
     """Train on jobs that had ended when the test begins, then forecast the last fifth, learning on the way.
+
+    Args:
+        bounds_mib: see :func:`table_observations`; such jobs are learned from and not scored.
 
     Raises:
         SchemaError: the table has no column of such peaks.
@@ -47,7 +53,7 @@ def backtest_job_memory(
     if column not in frame.columns:
         raise SchemaError(f"the table has no column '{column}'; ingest a log with memory readings first")
     frame = frame.sort_values("submitted_at", kind="stable").reset_index(drop=True)
-    observations, places = table_observations(frame, kind=kind)
+    observations, places = table_observations(frame, kind=kind, bounds_mib=bounds_mib)
     ended = ended_at_s(frame)[places]
     submitted = _seconds(frame["submitted_at"])[places]
     observed = np.array([not one.is_oom for one in observations], dtype=bool)

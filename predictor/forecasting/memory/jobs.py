@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from types import MappingProxyType
 
 import pandas as pd
 
@@ -26,6 +27,8 @@ _SIGNATURE = ("cluster", "user", "gpu_type", "model_family", "parameter_count", 
 PEAK_COLUMNS: Mapping[PeakKind, str] = {
     PeakKind.USED: "peak_vram_mib", PeakKind.HOST: "peak_host_memory_mib",
 }  # fmt: skip
+
+_NO_BOUNDS: Mapping[str, float] = MappingProxyType({})
 
 
 def job_request(
@@ -75,27 +78,42 @@ def row_request(row: Mapping[str, object], *, kind: PeakKind = PeakKind.USED) ->
 
 
 def table_observations(
-    frame: pd.DataFrame, *, kind: PeakKind = PeakKind.USED
+    frame: pd.DataFrame, *, kind: PeakKind = PeakKind.USED, bounds_mib: Mapping[str, float] = _NO_BOUNDS
 ) -> tuple[list[MemoryObservation], list[int]]:
     """Return what the ended jobs of a table teach, and the position of each in the table.
 
-    An OUT_OF_MEMORY state is that of the host: for GPU memory its peak is an ordinary one.
+    An OUT_OF_MEMORY state is that of the host: for GPU memory its peak is an ordinary one. What was recorded
+    of a job that a message of an out-of-memory ended is no target: it needed more than that, and the bound.
+
+    Args:
+        bounds_mib: MiB that GPU memory was not below, by job id; a job that completed had caught the error.
     """
     column = PEAK_COLUMNS[kind]
     observations, places = [], []
     for place, row in enumerate(frame.to_dict("records")):
-        peak = row.get(column)
-        if peak is None or not math.isfinite(float(peak)) or float(peak) <= 0:
+        peak = _peak_mib(row.get(column))
+        bound = 0.0
+        if kind is PeakKind.USED and row.get("state") != JobState.COMPLETED:
+            bound = bounds_mib.get(str(row.get("job_id")), 0.0)
+        if max(peak, bound) <= 0:
             continue
         text = {str(name): value for name, value in row.items()}
         gpu = find_gpu(str(text.get("gpu_type") or ""))
         observations.append(MemoryObservation(
-            request=row_request(text, kind=kind), peak_mib=float(peak),
-            is_oom=kind is PeakKind.HOST and text.get("state") == JobState.OUT_OF_MEMORY,
+            request=row_request(text, kind=kind), peak_mib=max(peak, bound),
+            is_oom=bound > 0 or (kind is PeakKind.HOST and text.get("state") == JobState.OUT_OF_MEMORY),
             capacity_mib=None if gpu is None or kind is PeakKind.HOST else gpu.usable_mib,
         ))  # fmt: skip
         places.append(place)
     return observations, places
+
+
+def _peak_mib(value: object) -> float:
+    """Return a recorded peak, 0 where there is none."""
+    if _missing(value):
+        return 0.0
+    peak = _number(value)
+    return peak if math.isfinite(peak) else 0.0
 
 
 def observation_groups(observations: Sequence[MemoryObservation]) -> list[str]:
