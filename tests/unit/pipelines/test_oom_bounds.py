@@ -19,8 +19,9 @@ BOUND_MIB = 70_000.0
 
 def _row(job: str, user: str, batch: float, peak_mib: float | None, state: str) -> dict[str, object]:
     at = pd.Timestamp("2026-01-01", tz="UTC") + pd.Timedelta(hours=int(job))
-    return {"job_id": job, "attempt": 0, "cluster": "c", "user": user, "job_name": "train", "batch_size": batch,
-            "requested_gpus": 1.0, "gpu_type": "a100", "peak_vram_mib": peak_mib, "state": state, "submitted_at": at,
+    return {"job_id": job, "attempt": 0, "cluster": "c", "user": user, "job_name": "train",
+            "batch_size": batch, "requested_gpus": 1.0, "gpu_type": "a100", "peak_vram_mib": peak_mib,
+            "state": state, "submitted_at": at,
             "started_at": at, "ended_at": at + pd.Timedelta(hours=1),
             "elapsed_s": 3600.0}  # fmt: skip
 
