@@ -1,10 +1,11 @@
 // Puts the page together: fetches views, and fetches them again when the feed says that they changed.
 import { call, forget, view } from "./api.js";
+import { drawCapacity } from "./capacity.js";
 import { byId, element } from "./dom.js";
 import { Feed } from "./feed.js";
 import { drawTimeline } from "./gantt.js";
-import { drawAlerts, drawCapacity, drawModels, drawTeams } from "./panels.js";
-import { drawPolicy, moveClass, wirePolicy } from "./policy.js";
+import { drawAlerts, drawModels, drawTeams } from "./panels.js";
+import { drawHistory, drawPolicy, moveClass, wirePolicy } from "./policy.js";
 import { drawExplanation, drawQueue } from "./queue.js";
 
 let limit = 50;
@@ -28,7 +29,11 @@ const PARTS = {
   teams: async () => { const found = await view("/v1/fair-share"); if (found) drawTeams(found); },
   model: async () => { const found = await view("/v1/models"); if (found) drawModels(found); },
   alerts: async () => { const found = await view("/v1/alerts"); if (found) drawAlerts(found); },
-  policy: async () => { const found = await view("/v1/policy"); if (found) { last.policy = found; drawPolicy(found); } },
+  policy: async () => {
+    const found = await view("/v1/policy");
+    if (found) { last.policy = found; drawPolicy(found); }
+    drawHistory((await view("/v1/policy/history?limit=20")).items);
+  },
 };
 const OF_TOPIC = {
   queue: ["queue", "running", "capacity", "teams"], jobs: ["running", "capacity", "teams"], reservations: ["queue", "running"],

@@ -1,27 +1,5 @@
-// Capacity, teams, forecasts and alerts.
-import { byId, clock, element, percent, span } from "./dom.js";
-
-export function drawCapacity(found) {
-  byId("pools").replaceChildren(...found.pools.map((pool) => {
-    const used = pool.total - pool.free;
-    const card = element("div", { class: "card" },
-      element("h3", {}, pool.pool, pool.gpu_type ? element("span", { class: "soft" }, ` ${pool.gpu_type}`) : null),
-      element("p", {}, `${used} of ${pool.total} in use, ${pool.free} free${pool.down ? `, ${pool.down} out of service` : ""}`),
-      element("meter", { min: 0, max: Math.max(1, pool.total), value: used, "aria-label": `${pool.pool} in use` }));
-    if (pool.profile?.length) {
-      const next = pool.profile.slice(0, 4).map((step) => `${clock(step.at_s, found.at_s)}: ${step.free_q50} (${step.free_q10} sure)`);
-      card.append(element("p", { class: "soft" }, `free later, ${next.join("; ")}`));
-    }
-    if (pool.nodes?.length && pool.nodes.length <= 512) {
-      card.append(element("div", { class: "nodes", role: "img",
-        "aria-label": `${pool.nodes.length} nodes, ${pool.nodes.filter((node) => node.free > 0).length} of them with room` },
-        ...pool.nodes.map((node) => element("i", {
-          title: `node ${node.index}: ${node.total - node.free} of ${node.total} in use${node.islands ? `, islands ${node.islands}` : ""}`,
-          style: `--used:${node.total ? Math.round(100 * (node.total - node.free) / node.total) : 0}%` }))));
-    }
-    return card;
-  }));
-}
+// Teams, forecasts and alerts.
+import { byId, element, percent, span } from "./dom.js";
 
 export function drawTeams(found) {
   byId("team-rows").replaceChildren(...found.teams.map((team) => element("tr", {},
@@ -39,16 +17,23 @@ export function drawModels(models) {
     element("h3", {}, "Duration"),
     element("p", {}, served ? `${served.origin}: ${served.version}` : "no model"),
     element("p", { class: "soft" }, served?.reason || ""),
-    ...Object.entries(models.coverage).map(([name, share]) => element("p", {}, `${name}: ${percent(share)} of outcomes at or below`)))];
-  for (const target of models.targets ?? []) {
+    facts([...Object.entries(models.coverage).map(([name, share]) => [`at or below ${name}`, percent(share)]),
+      ["error, mean |ln|", ratio(models.quality.mean_abs_log_ratio)], ["when judged", ratio(models.quality.judged_abs_log_ratio)],
+      ["outcomes", String(models.quality.outcomes)]]))];
+  for (const target of models.targets.filter((one) => one.target !== "duration")) {
     cards.push(element("div", { class: "card" }, element("h3", {}, target.target),
       element("p", {}, `${target.origin}: ${target.version ?? "none"}`),
-      ...Object.entries(target.quality ?? {}).map(([name, value]) => element("p", {}, `${name}: ${percent(value)}`))));
+      element("p", { class: "soft" }, target.version ? "" : target.reason),
+      target.target === "vram" ? facts([["ran out of memory", models.quality.out_of_memory_ratio === null ? "–" : percent(models.quality.out_of_memory_ratio)],
+        ["jobs with GPUs", String(models.quality.gpu_jobs)]]) : null));
   }
   cards.push(element("div", { class: "card" }, element("h3", {}, "Versions"),
-    ...models.aliases.map((alias) => element("p", {}, `${alias.alias}: ${alias.version ?? "none"}`))));
+    facts(models.aliases.map((alias) => [alias.alias, alias.version ?? "none"]))));
   byId("models").replaceChildren(...cards);
 }
+
+const ratio = (value) => (value === null ? "–" : value.toFixed(2));
+const facts = (pairs) => element("dl", {}, ...pairs.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
 
 export function drawAlerts(found) {
   const list = found.alerts.map((alert) => element("li", { dataset: { severity: alert.severity } },

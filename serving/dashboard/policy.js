@@ -14,6 +14,17 @@ export function drawPolicy(found) {
   unsaved();
 }
 
+export function drawHistory(items) {
+  byId("policy-history").replaceChildren(...items.map((one) => element("li", {},
+    element("strong", {}, `Version ${one.version}`), ` ${new Date(one.moment_s * 1000).toISOString().slice(0, 16).replace("T", " ")}Z by ${one.actor_name || one.actor || "somebody unknown"}`,
+    one.note ? `: ${one.note}` : "",
+    element("ul", { class: "soft" }, ...Object.entries(one.changed).filter(([path]) => path !== "version").slice(0, 12).map(([path, [before, after]]) =>
+      element("li", {}, `${path}: ${short(before)} → ${short(after)}`))))));
+  byId("policy-history-none").hidden = items.length > 0;
+}
+
+const short = (value) => { const text = JSON.stringify(value) ?? "–"; return text.length > 60 ? `${text.slice(0, 59)}…` : text; };
+
 function unsaved() { byId("policy-save").disabled = true; }
 
 // A JSON merge patch of the fields that differ.

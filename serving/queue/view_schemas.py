@@ -98,12 +98,17 @@ class Reservations(Struct, kw_only=True, frozen=True):
 
 
 class NodeView(Struct, kw_only=True, frozen=True):
-    """A node; ``islands`` are the free units of each NVLink island, empty where not known."""
+    """A node: what it offers now of ``full`` units; nodes of one ``island`` are joined by NVLink.
+
+    A drained node offers nothing while its last jobs still use some.
+    """
 
     index: int
+    island: int
+    full: int
     total: int
     free: int
-    islands: list[int] = []
+    used: int
 
 
 class ProfileStep(Struct, kw_only=True, frozen=True):
@@ -121,6 +126,7 @@ class PoolView(Struct, kw_only=True, frozen=True):
     gpu_type: str
     total: int
     free: int
+    used: int
     down: int
     nodes: list[NodeView]
     profile: list[ProfileStep]

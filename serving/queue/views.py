@@ -100,7 +100,15 @@ class QueueViews:
         """Return what pools offer, now and later."""
         del call
         now_s = self._engine.now_s()
-        pools = [_pool_view(row) for row in views.capacity(self._engine.coordinator, now_s)]
+        coordinator = self._engine.coordinator
+        held = coordinator.state.capacity
+        # what is used may be more than what is offered: jobs on drained nodes run to their end
+        used = (held.node_units - held.node_free).tolist()
+        pools = []
+        for at, row in enumerate(views.capacity(coordinator, now_s)):
+            first, last = int(held.first[at]), int(held.first[at + 1])
+            pool_used = int(held.total[at]) - int(held.free[at])
+            pools.append(_pool_view(row, held.pools[at].node_islands, used[first:last], pool_used))
         body = CapacityView(sequence=self._engine.sequence, at_s=now_s, pools=pools)
         return Reply(body=body, etag=self._etag())
 
@@ -168,11 +176,15 @@ def _running_item(row: RunningRow, now_s: float) -> RunningItem:
     )  # fmt: skip
 
 
-def _pool_view(row: CapacityRow) -> PoolView:
+def _pool_view(row: CapacityRow, islands: Sequence[int], used: Sequence[int], pool_used: int) -> PoolView:
     return PoolView(
-        pool=row.pool, gpu_type=row.gpu_type, total=row.total, free=row.free, down=row.down,
+        pool=row.pool, gpu_type=row.gpu_type, total=row.total, free=row.free, used=pool_used,
+        down=row.down,
         nodes=[
-            NodeView(index=node.index, total=node.total, free=node.free, islands=list(node.islands))
+            NodeView(
+                index=node.index, island=islands[node.index], full=node.full, total=node.total,
+                free=node.free, used=used[node.index],
+            )
             for node in row.nodes
         ],
         profile=[

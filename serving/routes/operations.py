@@ -75,12 +75,23 @@ class TargetView(BaseModel):
     reason: str
 
 
+class QualityView(BaseModel):
+    """How the latest forecasts did; null before there are outcomes, or where nothing is known."""
+
+    outcomes: int
+    mean_abs_log_ratio: float | None = Field(description="mean |ln(actual / median)| of these outcomes")
+    judged_abs_log_ratio: float | None = Field(description="the same when the model was judged")
+    gpu_jobs: int = Field(description="the latest jobs with GPUs that ended by themselves")
+    out_of_memory_ratio: float | None = Field(description="share of these that ran out of memory")
+
+
 class ModelsView(BaseModel):
     """The model that answers and the aliases of the store."""
 
     served: ServedView | None
     targets: list[TargetView]
     aliases: list[AliasView]
+    quality: QualityView
     coverage: dict[str, float] = Field(description="rolling coverage of outcomes by quantile")
 
 
@@ -220,4 +231,17 @@ def models_view(services: Services) -> ModelsView:
         )
         for slot in (services.slot, services.vram, services.topology)
     ]  # fmt: skip
-    return ModelsView(served=served, targets=targets, aliases=aliases, coverage=services.accuracy.coverage())
+    return ModelsView(
+        served=served, targets=targets, aliases=aliases, coverage=services.accuracy.coverage(),
+        quality=_quality(services),
+    )  # fmt: skip
+
+
+def _quality(services: Services) -> QualityView:
+    accuracy, model = services.accuracy, services.slot.state.model
+    count, rows = accuracy.out_of_memory()
+    return QualityView(
+        outcomes=accuracy.outcomes, mean_abs_log_ratio=accuracy.mean_abs_log_ratio(),
+        judged_abs_log_ratio=None if model is None else model.evidence.mean_abs_log_ratio,
+        gpu_jobs=rows, out_of_memory_ratio=count / rows if rows else None,
+    )  # fmt: skip

@@ -123,8 +123,31 @@ def test_a_policy_edit_is_tried_first_and_moves_the_order_when_saved(
         expect(page.locator("#policy-version")).to_have_text(
             f"version {before['version'] + 1}", timeout=SEEN_S
         )
-    patch = {"patch": {"order": {"guard_s": 86400.0}}}
+        page.get_by_text("Who changed it when").click()
+        expect(page.locator("#policy-history li").first).to_contain_text("dashboard")
+        expect(page.locator("#policy-history li").first).to_contain_text("order.guard_s")
+    patch = {"patch": {"order": {"guard_s": before["policy"]["order"]["guard_s"]}}}
     assert service.client.patch(f"{service.url}/v1/policy", json=patch).status_code == 200
+
+
+def test_capacity_is_shown_by_type_pool_and_island_and_follows_the_nodes(
+    browser: Browser, service: LiveService, output: Path
+) -> None:
+    """Eight nodes of eight GPUs, 60 in use: a frame for each node, a cell for each GPU."""
+    with opened(browser, service) as page:
+        card = page.locator("#pools .card")
+        expect(card).to_contain_text("60 of 64 in use, 4 free", timeout=SEEN_S)
+        expect(page.locator("#gpu-types .card")).to_contain_text("93.8 % in use")
+        expect(card.locator(".island")).to_have_count(8)
+        expect(card.locator(".island i")).to_have_count(64)
+        node = next(node for node in service.get("/v1/capacity")["pools"][0]["nodes"] if node["free"])
+        change = {"pool": "gpu", "node": node["index"], "state": "drain"}
+        service.post("/v1/nodes", {"nodes": [change]})
+        expect(card).to_contain_text("out of service", timeout=SEEN_S)
+        expect(card.locator(".island i.down")).to_have_count(node["free"])
+        page.locator("#capacity").screenshot(path=output / "capacity.png")
+        service.post("/v1/nodes", {"nodes": [{**change, "state": "up"}]})
+        expect(card.locator(".island i.down")).to_have_count(0, timeout=SEEN_S)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
