@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from predictor.contracts.decisions import Decision, Refused
 from predictor.contracts.events import (
@@ -16,6 +16,7 @@ from predictor.contracts.events import (
     JobSubmitted,
 )
 from predictor.scheduling import views
+from predictor.scheduling.coordinator import Coordinator
 from serving.engine.changes import decision_kind, decision_view, reason_view
 from serving.engine.engine import Engine
 from serving.engine.steps import Applied
@@ -222,6 +223,7 @@ class QueueCommands:
 
     async def _outcome(self, call: Call, job_id: str, body: JobOutcome) -> Reply:
         submitted_s, started_s = views.life_of(self._engine.coordinator, job_id)
+        asked = _asked_for(self._engine.coordinator, job_id)
         now_s = self._engine.now_s()
         event: Event
         if body.event == "started":
@@ -234,7 +236,7 @@ class QueueCommands:
         if body.event != "progress":
             at_s = now_s if body.at is None else as_epoch_s(body.at)
             at_s = min(at_s, now_s)
-            await self._outcomes.tell([_outcome_event(job_id, body, at_s, submitted_s, started_s)])
+            await self._outcomes.tell([_outcome_event(job_id, body, at_s, submitted_s, started_s, asked)])
         return reply
 
     async def nodes(self, call: Call) -> Reply:
@@ -295,16 +297,31 @@ def _announcement(job: Submission, now_s: float) -> OutcomeEvent:
 
 
 def _outcome_event(
-    job_id: str, body: JobOutcome, at_s: float, submitted_s: float, started_s: float
+    job_id: str, body: JobOutcome, at_s: float, submitted_s: float, started_s: float, asked: dict[str, Any]
 ) -> OutcomeEvent:
     began: datetime | float | None = None if math.isnan(started_s) else min(started_s, at_s)
     if body.event == "started":
-        return OutcomeEvent(event="started", job_id=job_id, submitted_at=submitted_s, started_at=at_s)
+        return OutcomeEvent(
+            event="started", job_id=job_id, submitted_at=submitted_s, started_at=at_s, **asked
+        )
     return OutcomeEvent(
         event="finished", job_id=job_id, submitted_at=submitted_s, started_at=began, ended_at=at_s,
         state=body.state or "COMPLETED", exit_code=body.exit_code, peak_vram_mib=body.peak_vram_mib,
-        peak_host_memory_mib=body.peak_host_memory_mib,
+        peak_host_memory_mib=body.peak_host_memory_mib, **asked,
     )  # fmt: skip
+
+
+def _asked_for(coordinator: Coordinator, job_id: str) -> dict[str, Any]:  # Any: fields of an event
+    """Return what the queue knows of a submission: another instance may have announced it in its own log."""
+    spec = coordinator.state.specs[coordinator.state.store.slot_of[job_id]]
+    if spec is None:
+        return {}
+    return {
+        "user": spec.user or None,
+        "account": spec.team or None,
+        "gpu_type": spec.gpu_type or None,
+        "walltime_s": spec.limit_s if math.isfinite(spec.limit_s) else None,
+    }
 
 
 def _duplicate(job: Submission) -> Problem:
