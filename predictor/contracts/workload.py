@@ -226,6 +226,7 @@ class TrainingSpec:
         optimizer_kernel: None = what the recipe usually comes with.
         sequence_parallel: norms and inputs are split over the tensor group too.
         fused_norms: RMSNorm keeps no copies in 32 bits.
+        half_logits: the loss is computed in 16 bits, as older decoders of transformers do (GPT-2, BigCode).
         virtual_stages: model chunks per pipeline stage (interleaved schedule).
         dropout: dropout masks are stored.
     """
@@ -254,6 +255,7 @@ class TrainingSpec:
     virtual_stages: int = 1
     dropout: bool = False
     fused_norms: bool = False
+    half_logits: bool = False
     offload_optimizer: bool = False
     offload_parameters: bool = False
 

@@ -29,6 +29,9 @@ CAPACITY_MIB = 81_920.0
 _POOL_MIB = 80_600.0  # readings above it are the allocator's pool
 _MIB = 2.0**20
 _PACKED = 4096  # tokens of packed sequences, and the most that any sequence has
+# its decoder takes the loss in the model's precision; all others copy logits to 32 bits, as autocast does
+_HALF_LOGITS = ("santacoder",)
+_AUTOCAST = ("bf16", "fp16")
 _SAMPLES = 4000  # of a run whose lengths vary
 
 # shapes as their public configuration files state them, by a word of the model's name
@@ -105,6 +108,7 @@ def _request(row: Mapping[Hashable, Any], group: str, model: TransformerSpec) ->
         micro_batch=batch, sequence_length=longest(float(row["sequence_length"]), batch,
                                                    padded="padding-free" not in config),
         data=gpus, zero_stage=3 if gpus > 1 else 0,
+        half_logits=group in _HALF_LOGITS and not any(str(row.get(name)) == "True" for name in _AUTOCAST),
     )  # fmt: skip
     words = {"framework": config.replace("-", "_"), "dtype": str(row["torch_dtype"]), "method": str(method),
              "stack": str(row["source_file"])}  # fmt: skip

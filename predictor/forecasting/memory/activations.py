@@ -16,6 +16,8 @@ from predictor.forecasting.memory.sharding import stage_layers
 # Mistral-7B and Mixtral fine-tunes (fms-hf-tuning on A100-80GB): 8.0 in a fused cross-entropy, 12 to 14.3
 # in that of transformers (bf16 logits, 32-bit copy, shifted copy, gradient), nothing that lasts by chunks.
 LOSS_BYTES = {LossKernel.PLAIN: 14.0, LossKernel.FUSED: 8.0, LossKernel.CHUNKED: 0.0}
+# without a copy in 32 bits: logits, shifted copy, log-softmax and gradient, 2 each; a kernel saves the third
+HALF_LOSS_BYTES = {LossKernel.PLAIN: 8.0, LossKernel.FUSED: 6.0, LossKernel.CHUNKED: 0.0}
 # RMSNorm in eager mode keeps copies in 32 bits: 56 h were measured per layer of Llama-3-8B where the
 # matrices alone account for 41 h.
 EAGER_NORM_BYTES = 15.0
@@ -126,9 +128,10 @@ def logits_bytes(spec: TransformerSpec, run: TrainingSpec) -> float:
     References:
         Hsu et al., "Liger Kernel: Efficient Triton Kernels for LLM Training", 2024.
     """
+    copies = HALF_LOSS_BYTES if run.half_logits else LOSS_BYTES
     if run.loss is LossKernel.CHUNKED:
-        return min(8.0 * spec.hidden, LOSS_BYTES[LossKernel.FUSED] * spec.vocabulary / run.tensor)
-    return LOSS_BYTES[run.loss] * spec.vocabulary / run.tensor
+        return min(8.0 * spec.hidden, copies[LossKernel.FUSED] * spec.vocabulary / run.tensor)
+    return copies[run.loss] * spec.vocabulary / run.tensor
 
 
 def _active_ffn(spec: TransformerSpec) -> float:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from predictor.contracts.memory import PeakKind
-from predictor.contracts.workload import VisionSpec
+from predictor.contracts.workload import Method, TrainingSpec, VisionSpec
 from predictor.data.measurements import read_measurements
 from predictor.data.measurements.llm_tuning import longest
 from predictor.errors import FormatError
@@ -40,6 +40,21 @@ def test_every_row_of_a_shared_set_is_kept_or_quarantined_with_a_reason(name: st
         assert request.model is not None
         assert request.run is not None
         assert estimate(request.model, request.run).peak_bytes > 0
+
+
+@pytest.mark.shared_data
+@pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no measurements in {FOLDER}; set PREDICTOR_SHARED_DATA")
+def test_peaks_of_full_fine_tunes_on_one_gpu_are_within_2_per_cent_of_the_formula() -> None:
+    _, torch = read_measurements(FOLDER / "llm_finetune_a100_80gb.csv.gz")
+    off = [
+        abs(estimate(request.model, run).tensor_peak_bytes / 2.0**20 / peak - 1.0)
+        for request, peak, is_oom in zip(torch.requests, torch.peak_mib, torch.is_oom, strict=True)
+        if request.model is not None and isinstance(run := request.run, TrainingSpec)
+        and run.method is Method.FULL and run.gpu_count == 1 and not is_oom
+    ]  # fmt: skip
+    assert len(off) == 11
+    assert sum(off) / len(off) < 0.02
+    assert max(off) < 0.07
 
 
 def test_a_file_of_unknown_columns_is_refused_with_what_is_known(tmp_path: Path) -> None:

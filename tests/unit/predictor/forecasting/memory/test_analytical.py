@@ -287,6 +287,13 @@ def test_the_vocabulary_is_split_over_the_tensor_group() -> None:
     assert logits_bytes(model, run) == 8 * logits_bytes(model, replace(run, tensor=8))
 
 
+@pytest.mark.parametrize(("loss", "bytes_each"), [(LossKernel.PLAIN, 8.0), (LossKernel.FUSED, 6.0)])
+def test_a_loss_in_16_bits_saves_the_copies_in_32(loss: LossKernel, bytes_each: float) -> None:
+    model, run = card("gpt2"), TrainingSpec(loss=loss, half_logits=True)
+    assert logits_bytes(model, run) == bytes_each * model.vocabulary
+    assert logits_bytes(model, replace(run, half_logits=False)) > logits_bytes(model, run)
+
+
 def test_nothing_is_sharded_twice() -> None:
     """64 GPUs as 8 x 2 x 4: ZeRO shards over the 4 replicas, not over the 64 GPUs."""
     model = card("llama-3-70b")
