@@ -17,7 +17,7 @@ import asyncio
 import contextlib
 import math
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -140,14 +140,16 @@ class Engine:
     def _log_failed(self, error: StoreError) -> None:
         """Take note that the state has run ahead of the log, and build it anew."""
         self.role, self.fault = Role.RECOVERING, str(error)
-        self._writer = None
+        writer, self._writer = self._writer, None
         self._stop_timer()
         self._logger.error("the event log failed; rebuilding the state from it", reason=str(error))
         if isinstance(error, FencedError):
             self._epoch = None
-        self._spawn(self._recover_and_lead())
+        self._spawn(self._recover_and_lead(writer))
 
-    async def _recover_and_lead(self) -> None:
+    async def _recover_and_lead(self, writer: EventWriter | None) -> None:
+        if writer is not None:  # what it was given before is acknowledged when it is on disk
+            await writer.close()
         await self._recover(Role.STANDBY)
         if self._epoch is not None:
             await self._lead(self._epoch)
@@ -212,9 +214,10 @@ class Engine:
         """
         self.require_lead()
         now_s = events[0].now_s
-        decisions = self.coordinator.apply_all(events)
-        step = NewEvent(moment_s=now_s, kind=STEP, payload=encode_events(events), actor=beside.actor)
-        return await self._record(step, decisions, changes_of(events, decisions), beside)
+        with self._whole():
+            decisions = self.coordinator.apply_all(events)
+            step = NewEvent(moment_s=now_s, kind=STEP, payload=encode_events(events), actor=beside.actor)
+            return await self._record(step, decisions, changes_of(events, decisions), beside)
 
     async def replace(self, coordinator: Coordinator, beside: Record) -> Applied:
         """Take over another state, and return once it is on disk.
@@ -223,10 +226,22 @@ class Engine:
             ProblemError: as :meth:`apply`.
         """
         self.require_lead()
-        self.coordinator = coordinator
-        state = msgspec.json.encode(snapshot(coordinator)).decode()
-        step = NewEvent(moment_s=self.now_s(), kind=RESTORED, payload=state, actor=beside.actor)
-        return await self._record(step, (), None, beside)
+        with self._whole():
+            self.coordinator = coordinator
+            state = msgspec.json.encode(snapshot(coordinator)).decode()
+            step = NewEvent(moment_s=self.now_s(), kind=RESTORED, payload=state, actor=beside.actor)
+            return await self._record(step, (), None, beside)
+
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Build the state anew where a step fails between its effect in memory and its place in the log."""
+        try:
+            yield
+        except ProblemError:  # told by _record, which has seen to it
+            raise
+        except Exception as error:
+            self._log_failed(StoreError(f"a step failed half-way: {error!r}"))
+            raise
 
     async def note(self, topic: Topic, kind: str, data: object) -> None:
         """Record and tell something that does not change the queue, such as an alert.
