@@ -158,6 +158,38 @@ def verify_bundle(directory: Path, *, expected_digest: str | None = None) -> Bun
     return _info(manifest, digest)
 
 
+def identified(
+    directory: Path, *, name: str, protocol: int, spec: str, expected_digest: str | None = None
+) -> tuple[BundleInfo, dict[str, Any]]:
+    """Return identity and manifest of a bundle whose files are intact and that the caller can read.
+
+    Args:
+        name: target that the bundle must be of.
+        protocol: layout of files that the caller reads.
+        spec: hash of the features that the caller computes.
+
+    Raises:
+        BundleMissingError: there is none of that target.
+        BundleCorruptError: it does not match its digests, or has another layout.
+        FeatureSpecError: it was trained on other features.
+    """
+    info = verify_bundle(directory, expected_digest=expected_digest)
+    manifest, _ = _read_manifest(directory)
+    if info.name != name:
+        raise BundleMissingError(f"'{directory.name}' holds a bundle '{info.name}', not '{name}'")
+    if manifest["protocol"] != protocol:
+        raise BundleCorruptError(
+            f"bundle '{info.version}' has protocol {manifest['protocol']}, this code reads {protocol}; "
+            "retrain"
+        )
+    if info.feature_spec != spec:
+        raise FeatureSpecError(
+            f"bundle '{info.version}' was trained on feature spec {info.feature_spec}, this code computes "
+            f"{spec}; retrain, or roll back with 'predictor models rollback'"
+        )
+    return info, manifest
+
+
 def read_bundle(directory: Path, *, expected_digest: str | None = None) -> DurationBundle:
     """Verify and load a bundle; nothing is ever unpickled.
 
@@ -166,18 +198,9 @@ def read_bundle(directory: Path, *, expected_digest: str | None = None) -> Durat
         BundleCorruptError: it does not match its digests, or cannot be read.
         FeatureSpecError: it was trained on other features than this code computes.
     """
-    info = verify_bundle(directory, expected_digest=expected_digest)
-    manifest, _ = _read_manifest(directory)
-    if manifest["protocol"] != PROTOCOL:
-        raise BundleCorruptError(
-            f"bundle '{info.version}' has protocol {manifest['protocol']}, this code reads {PROTOCOL}; "
-            "retrain"
-        )
-    if info.feature_spec != model_spec():
-        raise FeatureSpecError(
-            f"bundle '{info.version}' was trained on feature spec {info.feature_spec}, this code computes "
-            f"{model_spec()}; retrain, or roll back with 'predictor models rollback'"
-        )
+    info, manifest = identified(
+        directory, name=NAME, protocol=PROTOCOL, spec=model_spec(), expected_digest=expected_digest
+    )
     try:
         return _load(directory, info, manifest)
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:

@@ -15,8 +15,7 @@ import numpy as np
 
 from predictor.contracts.memory import PeakKind, Stratum
 from predictor.errors import BundleCorruptError
-from predictor.forecasting.bundle import MANIFEST, BundleInfo, verify_bundle
-from predictor.forecasting.bundle_identity import identified
+from predictor.forecasting.bundle import MANIFEST, BundleInfo, identified, verify_bundle
 from predictor.forecasting.memory.bound import AdaptiveRisk, GroupScores, MemoryBound
 from predictor.forecasting.memory.expert import Expert, ExpertSettings
 from predictor.forecasting.memory.features import MOVING, FeatureSpace
@@ -108,11 +107,11 @@ def read_memory_bundle(directory: Path, *, expected_digest: str | None = None) -
         BundleCorruptError: it does not match its digests, or cannot be read.
         FeatureSpecError: it was trained on other features than this code computes.
     """
-    info, metadata = identified(
+    info, manifest = identified(
         directory, name=NAME, protocol=PROTOCOL, spec=memory_spec(), expected_digest=expected_digest
     )
     try:
-        return MemoryBundle(info=info, model=_load(directory), metadata=metadata)
+        return MemoryBundle(info=info, model=_load(directory), metadata=manifest["metadata"])
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise BundleCorruptError(f"bundle '{info.version}' cannot be read: {error!r}") from error
 

@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from predictor.contracts.topology import Evidence, PlacementRuns, TypeRuns
 from predictor.errors import BundleCorruptError
-from predictor.forecasting.bundle import MANIFEST, BundleInfo, verify_bundle
-from predictor.forecasting.bundle_identity import identified
+from predictor.forecasting.bundle import MANIFEST, BundleInfo, identified, verify_bundle
 from predictor.forecasting.topology.calibrate import Residuals
 from predictor.forecasting.topology.cluster_fit import ClusterFit, KernelSettings
 from predictor.forecasting.topology.forecaster import TopologyForecaster, newest_runs
@@ -109,14 +108,14 @@ def read_topology_bundle(directory: Path, *, expected_digest: str | None = None)
         BundleCorruptError: it does not match its digests, cannot be read, or is of another model.
         FeatureSpecError: it was trained on other features than this code computes.
     """
-    info, metadata = identified(
+    info, manifest = identified(
         directory, name=NAME, protocol=PROTOCOL, spec=topology_spec(), expected_digest=expected_digest
     )
     try:
         model = _load(directory, info.version)
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise BundleCorruptError(f"bundle '{info.version}' cannot be read: {error!r}") from error
-    return TopologyBundle(info=info, model=model, metadata=metadata)
+    return TopologyBundle(info=info, model=model, metadata=manifest["metadata"])
 
 
 def _load(directory: Path, version: str) -> TopologyForecaster:
