@@ -134,7 +134,7 @@ async def measure(url: str, options: argparse.Namespace) -> dict[str, float]:
     """Return all figures, in milliseconds."""
     limits = httpx.Limits(max_connections=200, max_keepalive_connections=200)
     async with httpx.AsyncClient(base_url=url, timeout=60, limits=limits) as client:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(600):  # what is compiled once takes long where it never was
             while not await leads(client):
                 await asyncio.sleep(0.2)
         await fill(client, options.waiting)
