@@ -105,7 +105,8 @@ def fit_ours(world: World) -> Forecaster:
     model = train_on_log(world.log, world.vocabulary, cut_s=world.cut_s, settings=SETTINGS)
 
     def forecast(features: FeatureTable) -> Forecast:
-        found = model.online.forecast(model.online.consider(features, model.experts.predict(features)))
+        now_s = np.full(len(features), model.experts.trained_until_s)
+        found = model.online.forecast(model.online.consider(features, model.experts.predict(features), now_s))
         return Forecast(point_s=found.quantile_s(0.5), distribution=found)
 
     return forecast
