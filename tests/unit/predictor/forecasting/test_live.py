@@ -154,6 +154,36 @@ def test_an_outcome_changes_the_next_forecast_and_the_calibration(trained: Train
     assert abs(np.log(after.quantiles_s["q50"] / 300)) < abs(np.log(before.quantiles_s["q50"] / 300))
 
 
+def test_jobs_that_run_on_and_on_widen_the_bounds_of_their_submitter_before_any_has_ended(
+    trained: Trained,
+) -> None:
+    hour = 3600.0
+    q90 = {}
+    for starts in (False, True):
+        live = LiveForecaster(read_bundle(trained.directory))
+        sweep = [
+            JobRequest(
+                submitted_s=trained.cut_s + row * hour, job_id=f"s{row}", user="sweeper", requested_gpus=1.0
+            )
+            for row in range(30)
+        ]
+        other = JobRequest(submitted_s=trained.cut_s, job_id="other", user="other", requested_gpus=1.0)
+        live.predict([*sweep, other])
+        for job in sweep:
+            live.submitted(job)
+            if starts:
+                live.started(cluster=None, job_id=str(job.job_id), attempt=0, at_s=job.submitted_s + 60.0)
+        assert live.finished(
+            Outcome(
+                job_id="other", state=JobState.COMPLETED, submitted_s=trained.cut_s,
+                started_s=trained.cut_s + 120 * hour, ended_s=trained.cut_s + 122 * hour, request=other,
+            )
+        )  # fmt: skip
+        asked = dataclasses.replace(sweep[0], job_id=None, submitted_s=trained.cut_s + 123 * hour)
+        q90[starts] = live.predict([asked])[0].quantiles_s["q90"]
+    assert q90[True] > 1.2 * q90[False]
+
+
 def test_a_job_that_names_no_cluster_is_of_the_only_one_known(trained: Trained) -> None:
     live = LiveForecaster(read_bundle(trained.directory))
     job = request_of(trained.frame.iloc[-1], trained.cut_s)
