@@ -56,8 +56,8 @@ class CalibrationSettings:
     Attributes:
         prior_submitters: submitters that the belief "already calibrated" is worth.
         length_submitters: submitters that the calibration of all jobs is worth among jobs of one length.
-        own_bursts: bursts (hours in which a submitter submitted) that the belief "as the others" is worth
-            for a single submitter.
+        own_bursts: bursts that the belief "as the others" is worth for a single submitter.
+        burst_s: what a submitter submits within this time is one burst.
         half_life_s: a job counts half this long after its start.
         middle_share: how much of the correction of the middle is applied.
     """
