@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
-from predictor.forecasting.topology.rows import Rows
+from predictor.forecasting.topology.rows import SHAPE_COLUMNS, Rows
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -81,6 +81,26 @@ class ClusterFit:
         distinct = found[first]  # a matrix product may differ in the last bit between equal rows
         spread: FloatArray = distinct - distinct.mean()
         return spread[back.reshape(-1)]
+
+    def inside(self, candidates: Rows) -> float:
+        """Return how far the measured sizes reach to candidates that are compared, in [0, 1].
+
+        It is 0 where one has twice as many nodes or GPUs as any measured placement: a trend from one node to
+        two says nothing of five.
+        """
+        largest, asked = (np.exp(self._sizes(rows).max(axis=0)) for rows in (self.rows, candidates))
+        return float(np.clip(2.0 - (asked / largest).max(), 0.0, 1.0))
+
+    def reaches(self, gpu_count: int, node_count: int) -> bool:
+        """Return whether placements with as many GPUs and nodes were measured."""
+        largest = np.exp(self._sizes(self.rows).max(axis=0)) + 1e-6
+        return bool(gpu_count <= largest[0] and node_count <= largest[1])
+
+    @staticmethod
+    def _sizes(rows: Rows) -> FloatArray:
+        """Return ln of GPUs and of nodes, shape (n, 2)."""
+        at_gpus, at_nodes = (SHAPE_COLUMNS.index(name) for name in ("log_gpus", "nodes"))
+        return np.column_stack([rows.shape[:, at_gpus], np.log(rows.shape[:, at_nodes])])
 
 
 def group_means(values: FloatArray, group: IntArray) -> FloatArray:

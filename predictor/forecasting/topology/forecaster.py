@@ -189,16 +189,15 @@ class TopologyForecaster:
         if not single:
             fit = self.fits.get(cluster)
             rows = _candidate_rows(job, placements, profile, fit)
+            weight = 0.0
             if fit is not None:
-                effects = fit.effects(rows)
+                inside = fit.inside(rows)
+                effects = inside * fit.effects(rows)
+                weight = inside * evidence_weight(float(len(fit.rows)))
             prior = np.array([log_penalty(job, one.step_s) for one in sent])
             prior += crowding([one.gpus_per_node for one in placements])
-            effects = shrunk(effects, prior, evidence_weight(float(self._runs_behind(cluster))))
+            effects = shrunk(effects, prior, weight)
         return effects + self._type_effects(job, placements)
-
-    def _runs_behind(self, cluster: str) -> int:
-        fit = self.fits.get(cluster)
-        return 0 if fit is None else len(fit.rows)
 
     def _type_effects(self, job: TopologyJob, placements: Sequence[Placement]) -> FloatArray:
         kinds = [placement.gpu_type for placement in placements]
@@ -210,7 +209,7 @@ class TopologyForecaster:
 
     def _evidence(self, job: TopologyJob, placement: Placement, cluster: str) -> tuple[Evidence, int]:
         fit = self.fits.get(cluster)
-        if fit is None:
+        if fit is None or not fit.reaches(placement.gpu_count, placement.node_count):
             return Evidence.NO_HISTORY, 0
         same_job = (fit.rows.signature == job.signature) & (job.signature != "")
         same_shape = same_job & (fit.rows.shape_name == shape_name(placement.gpus_per_node))

@@ -10,7 +10,7 @@ _RESTS_ON = {
     Evidence.SEEN_SHAPE: "{count} runs of this job on this shape",
     Evidence.SEEN_JOB: "{count} runs of this job on other shapes of this cluster",
     Evidence.SEEN_CLUSTER: "{count} runs of other jobs on this cluster",
-    Evidence.NO_HISTORY: "no run on this cluster: the least crowded node and the links decide",
+    Evidence.NO_HISTORY: "no run of this size on this cluster: the least crowded node and the links decide",
 }
 _NOTABLE_LOSS = 0.02
 

@@ -46,7 +46,7 @@ def test_half_of_sixteen_gpus_are_those_of_one_numa_node() -> None:
     assert choose_gpus(DGX2, tuple(range(1, 16)), 8).gpus == tuple(range(8, 16))
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.sets(st.integers(0, 7), min_size=1), st.data())
 def test_no_other_choice_has_faster_links(free: set[int], data: st.DataObject) -> None:
     count = data.draw(st.integers(1, len(free)))
@@ -58,7 +58,7 @@ def test_no_other_choice_has_faster_links(free: set[int], data: st.DataObject) -
     assert links(hint.gpus) == min(map(links, combinations(sorted(free), count)))
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.permutations(range(8)), st.sets(st.integers(0, 7), min_size=2), st.data())
 def test_other_numbers_of_the_same_gpus_give_links_as_good(
     order: list[int], free: set[int], data: st.DataObject

@@ -230,3 +230,14 @@ def test_answers_are_in_their_ranges(job: TopologyJob, cluster: str) -> None:
         assert one.expected_slowdown >= 1.0
         assert math.isclose(one.expected_slowdown * one.relative_throughput, 1.0)
         assert one.reason
+
+
+def test_what_was_measured_on_small_placements_decides_nothing_on_ones_of_twice_the_size() -> None:
+    model = TopologyForecaster.fit(example_runs(clusters=("a",)))
+    job = TopologyJob(signature="app0", local_batch=8.0)
+    near = model.rank(job, placements((4,), (2, 2)), cluster="a")
+    far = model.rank(job, placements((8, 8), (2,) * 8), cluster="a")
+    assert near.ranked[0].evidence is Evidence.SEEN_SHAPE
+    for one in far:
+        assert one.evidence is Evidence.NO_HISTORY
+        assert one.score > 0.9  # next to no preference: no measured shape has more than 4 GPUs
