@@ -45,6 +45,7 @@ REFRESH_S = 3 * 3600.0
 _WANTED = np.array(LEVELS)
 _BOUND_SHARE = np.clip((_WANTED - MIDDLE_UNTIL) / (BOUNDS_FROM - MIDDLE_UNTIL), 0.0, 1.0)
 _LIVES_PER_EPOCH = 30.0  # half-lives until weights are stated relative to a later moment
+_LIVES_AHEAD = 300.0  # beyond which a moment was not of this world: a clock that ran ahead is no evidence
 _FORGOTTEN = 1e-3
 _NOBODY = "\x00"  # begins the names that no submitter has
 
@@ -147,7 +148,7 @@ class Calibration:
     def is_due(self, now_s: float) -> bool:
         """Whether it is time to refresh: every few hours, and whenever outcomes have doubled."""
         return self.outcomes > 0 and (
-            now_s >= self.refreshed_s + REFRESH_S or self.outcomes >= 2 * self._refreshed_at
+            abs(now_s - self.refreshed_s) >= REFRESH_S or self.outcomes >= 2 * self._refreshed_at
         )
 
     def refresh(self, now_s: float, running: PitReadings | None = None, share: float = 1.0) -> None:
@@ -158,14 +159,14 @@ class Calibration:
             running: jobs that run now, with the PIT of their age.
             share: how many of all running jobs these are.
         """
-        self.refreshed_s, self._refreshed_at = max(now_s, self.refreshed_s), self.outcomes
+        self.refreshed_s, self._refreshed_at = now_s, self.outcomes
         if self.evidence is None:
             return
         seen = self.evidence
         if running is not None and len(running.below):
             seen = seen.copy()
             self._add(seen, running, 1.0 / share)
-        now = 0.5 ** ((now_s - self.epoch_s) / self.settings.half_life_s)
+        now = float(self._faded(now_s, self.epoch_s))
         count = effective_count(seen.submitters.sum(axis=1), (seen.submitters**2).sum(axis=1))
         groups = len(seen.ended)
         bounds, middles = np.empty((groups, PIT_BINS)), np.empty((groups, PIT_BINS))
@@ -185,6 +186,11 @@ class Calibration:
             )  # fmt: skip
         self._map = LevelMap(bounds=bounds, middles=middles, own=own)
 
+    def _faded(self, at_s: float, since_s: FloatArray | float) -> FloatArray:
+        """Return what is left at a moment of a weight of 1 at others; never beyond all bounds."""
+        lives = (at_s - np.asarray(since_s)) / self.settings.half_life_s
+        return np.asarray(0.5 ** np.clip(lives, -2.0 * _LIVES_PER_EPOCH, _LIVES_AHEAD))
+
     def _groups(self, length_log_s: FloatArray) -> IntArray:
         return self.length_edges_log_s.searchsorted(length_log_s, side="right").astype(np.int64) + 1
 
@@ -198,7 +204,7 @@ class Calibration:
 
     def _add(self, to: Evidence, readings: PitReadings, each: float = 1.0) -> None:
         """Add jobs with their faded weights, each of them standing for so many."""
-        weight = each * 0.5 ** ((self.epoch_s - readings.start_s) / self.settings.half_life_s)
+        weight = each * self._faded(self.epoch_s, readings.start_s)
         # a job that has hardly begun says nothing yet: it is evidence by the part that it has run
         evidence = weight * np.where(readings.observed, 1.0, readings.below)
         groups, bins = self._groups(readings.length_log_s), bins_of(readings.below)
@@ -239,8 +245,8 @@ class Calibration:
         if not math.isfinite(self.epoch_s):
             self.epoch_s = start_s
         lives = (start_s - self.epoch_s) / self.settings.half_life_s
-        if lives > _LIVES_PER_EPOCH:
-            self.evidence.scale(0.5**lives)
+        if lives > _LIVES_PER_EPOCH or lives < -_LIVES_AHEAD:
+            self.evidence.scale(0.5**lives if lives > 0 else 0.0)
             self.epoch_s = start_s
             self.forget()
 
@@ -260,7 +266,7 @@ class Calibration:
             return
         seen.widen(len(self.names))
         latest = max(self.epoch_s, self.refreshed_s)
-        now = 0.5 ** ((latest - self.epoch_s) / self.settings.half_life_s)
+        now = float(self._faded(latest, self.epoch_s))
         kept = [
             (name, number) for name, number in self.names.items() if seen.own_total[number] * now > _FORGOTTEN
         ]

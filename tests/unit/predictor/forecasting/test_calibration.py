@@ -178,6 +178,16 @@ def test_old_outcomes_fade() -> None:
     assert len(calibration.names) <= 501
 
 
+def test_one_outcome_from_the_far_future_does_not_stop_the_learning() -> None:
+    calibration = learned(
+        full(half_life_s=3 * 86400.0),
+        readings(np.full(200, 0.2)),
+        readings(np.array([0.5]), start_s=np.array([3e9])),
+        readings(np.random.default_rng(11).random(3000) * 0.5),
+    )
+    assert raw_levels(calibration, [0.5])[0] == pytest.approx(0.25, abs=0.03)
+
+
 def test_a_thousand_jobs_of_one_submitter_move_others_less_than_those_of_a_crowd() -> None:
     pit, start_s = np.full(1000, 0.97), np.zeros(1000)
     burst = learned(full(), readings(pit, who=["ann"] * 1000, start_s=start_s))
@@ -230,6 +240,7 @@ def test_a_refresh_is_due_after_hours_and_whenever_outcomes_double() -> None:
     calibration.refresh(0.0)
     assert not calibration.is_due(REFRESH_S - 1.0)
     assert calibration.is_due(REFRESH_S)
+    assert calibration.is_due(-REFRESH_S)  # a clock that went back must not stop it for good
     calibration.learn(readings(np.array([0.5])))
     assert calibration.is_due(1.0)
 

@@ -18,6 +18,7 @@ from predictor.errors import BundleCorruptError, BundleMissingError, FeatureSpec
 from predictor.features.history import lifetimes
 from predictor.features.request import request_columns
 from predictor.forecasting.bundle import BundleInfo, read_bundle, write_bundle
+from predictor.forecasting.calibration import Calibration
 from predictor.forecasting.duration import DurationSettings
 from predictor.forecasting.live import LiveForecaster
 from predictor.forecasting.online_state import export_online, restore_online
@@ -85,7 +86,7 @@ def request_of(job: "pd.Series[Any]", submitted_s: float) -> JobRequest:
     )
 
 
-def test_served_forecasts_equal_offline_forecasts(trained: Trained) -> None:
+def test_served_forecasts_equal_offline_forecasts(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
     """Play the log live through the service's core; features, pool and calibration give the same numbers.
 
     The offline replay learns in hourly steps and looks at running jobs, of which the live one remembers none
@@ -96,7 +97,7 @@ def test_served_forecasts_equal_offline_forecasts(trained: Trained) -> None:
     log = prepare_log(frame, trained.model.experts.vocabulary)
     rows = np.flatnonzero(log.outcomes.submitted_s >= cut_s)[:150]
     online = restore_online(export_online(trained.model.online), trained.model.settings)
-    online.calibration.refreshed_s = np.inf
+    monkeypatch.setattr(Calibration, "is_due", lambda *_: False)
     never = dataclasses.replace(log.outcomes.take(rows), end_s=np.full(len(rows), np.inf))
     offline = replay(trained.model.experts, online, log.features.take(rows), never)
     life = lifetimes(frame)
