@@ -143,6 +143,7 @@ def test_a_writer_outlives_a_crash_of_the_database(url: str, postgres: Postgres)
     check_the_log(url, instance)
 
 
+@pytest.mark.timeout(300 + 10 * KILLS)
 def test_no_acknowledged_event_is_lost_or_doubled_over_kills(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
     gone: list[Instance] = []
