@@ -11,7 +11,7 @@ from predictor.errors import EmptyInputError, SchemaError
 
 COLUMNS = ("placement", "local_bsz", "step_time", "app", "cluster")
 # parameters of the programs, float32 gradients; published counts, but ncf, which is a guess
-_PARAMETERS = {"bert": 110e6, "cifar10": 11.2e6, "imagenet": 25.6e6, "ncf": 1.6e6, "yolov3": 62e6}
+PARAMETERS = {"bert": 110e6, "cifar10": 11.2e6, "imagenet": 25.6e6, "ncf": 1.6e6, "yolov3": 62e6}
 _LEFT_OUT = "gpt_pmp"  # simulated pipelines, not measured placements
 _KEYS = ["app", "cluster", "gpus", "local_bsz"]
 
@@ -70,7 +70,7 @@ def read_placements(frame: pd.DataFrame) -> PlacementMeasurements:
             local_batch=rows["local_bsz"].to_numpy(dtype=np.float64),
             step_time_s=rows["step_time"].to_numpy(dtype=np.float64),
             one_gpu_step_s=rows["alone"].to_numpy(dtype=np.float64),
-            gradient_bytes=np.array([4.0 * _PARAMETERS.get(app, np.nan) for app in apps]),
+            gradient_bytes=np.array([4.0 * PARAMETERS.get(app, np.nan) for app in apps]),
         ),
         placements=tuple(rows["placement"]),
         quarantined={
