@@ -6,9 +6,10 @@
 
 STUDY is ``kth``, ``philly`` (virtual cluster 11cb48, October and November 2017, 8 nodes of 8 GPUs),
 ``log`` (any log, on as many units as make a load of 0.9), ``load`` (KTH-SP2 at loads of 0.6 to 1.1),
-``noise`` (KTH-SP2, ours with estimates from the true run time to the user's limit) or ``preemption`` (the
-Philly jobs at a load of 0.7 with 5 % emergencies and checkpoints every ten minutes). Without --forecasts
-they are made and kept in runs/forecasts.
+``noise`` (KTH-SP2, ours with estimates from the true run time to the user's limit), ``preemption`` (the
+Philly jobs at a load of 0.7) or ``preemption-kth`` (KTH-SP2), both with 5 % emergencies where a third of
+the jobs cannot be resumed, a third checkpoints every 10 to 60 minutes and a third is saved by the system.
+Without --forecasts they are made and kept in runs/forecasts.
 """
 
 import argparse
@@ -25,6 +26,7 @@ import pandas as pd
 
 from pipelines.simulation_forecasts import forecasts_of, read_forecasts
 from pipelines.simulation_mix import mixed
+from predictor.contracts.events import CHECKPOINT_KINDS
 from predictor.data.clusters.example_files import load_cluster
 from predictor.data.table import read_table
 from predictor.scheduling.capacity import Pool
@@ -35,19 +37,20 @@ from predictor.simulation.policies import NAMES, Contender, arrivals_for, conten
 from predictor.simulation.report import score
 from predictor.simulation.trace import FloatArray, Trace, build_trace
 
+STUDIES = ("kth", "philly", "log", "load", "noise", "preemption", "preemption-kth")
 LOADS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1)
 BLENDS = (0.0, 0.25, 0.5, 0.75, 1.0)
 KEPT_S, EMERGENCIES = 600.0, 0.05
 Case = tuple[str, Trace, tuple[Pool, ...], Contender]
 PLAIN = "easy,easy-pp,sjf-oracle,ours"
-IN_ORDER = "ours:preemption.mode=order"
+IN_ORDER = "ours:preemption.mode=order:order.by=gittins"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("study", choices=("kth", "philly", "log", "load", "noise", "preemption"))
+    parser.add_argument("study", choices=STUDIES)
     parser.add_argument("--table", type=Path, required=True)
     parser.add_argument("--forecasts", type=Path)
     parser.add_argument("--units", choices=("cpus", "gpus"), default="cpus", help="of the study 'log'")
@@ -112,6 +115,9 @@ def cases(options: argparse.Namespace, frame: pd.DataFrame) -> Iterator[Case]:
     trace = build_trace(frame, units=options.units)
     first, last = (int(part * len(trace)) for part in options.part)
     trace = trace.take(slice(first, last))
+    if study == "preemption-kth":
+        yield from _preemption(trace, cluster_pools(load_cluster("kth-sp2")), names, options.seed)
+        return
     if study == "log":
         pools: tuple[Pool, ...] = (Pool(name=options.units, total=trace.units_for(0.9)),)
         for each in contenders(names or PLAIN):
@@ -143,13 +149,16 @@ def _philly(study: str, names: str, frame: pd.DataFrame, seed: int) -> Iterator[
         for each in contenders(names or f"{IN_ORDER},las,srtf-oracle"):
             yield f"{each.name}, checkpoints", kept, pools, each
         return
-    mix = mixed(
-        trace.at_load(0.7, pools[0].total),
-        pools,
-        checkpoint_s=KEPT_S,
-        restart_cost_s=60.0,
-        emergencies=EMERGENCIES,
-        seed=seed,
+    yield from _preemption(trace.at_load(0.7, pools[0].total), pools, names, seed)
+
+
+def _preemption(trace: Trace, pools: tuple[Pool, ...], names: str, seed: int) -> Iterator[Case]:
+    mix = mixed(trace, pools, checkpoint_s=None, restart_cost_s=60.0, emergencies=EMERGENCIES, seed=seed)
+    random = np.random.default_rng(seed)
+    mix = replace(
+        mix,
+        checkpoint=tuple(random.choice(CHECKPOINT_KINDS, len(mix)).tolist()),
+        checkpoint_interval_s=random.uniform(600.0, 3600.0, len(mix)),
     )
     for each in contenders(names or "easy,ours:preemption.mode=none,ours,ours:preemption.victim=youngest"):
         yield each.name, mix, pools, each

@@ -125,7 +125,7 @@ def promise_errors(results: Sequence[SimulationResult]) -> Figure:
     axes = figure.add_subplot()
     for k, result in enumerate(results):
         promises = result.promises
-        error_h = (result.start_s[promises.job] - promises.start_s) / _HOUR_S
+        error_h = (result.start_s[promises.job] - promises.expected_s) / _HOUR_S
         error_h = np.sort(error_h[~np.isnan(error_h)])
         if len(error_h):
             share = (np.arange(len(error_h)) + 1) / len(error_h)
@@ -134,7 +134,7 @@ def promise_errors(results: Sequence[SimulationResult]) -> Figure:
             )
     axes.axvline(0, color="black", linewidth=0.8, linestyle=":")
     axes.set_xscale("symlog", linthresh=0.1)
-    axes.set(xlabel="real minus promised start, hours", ylabel="share of promises", ylim=(0, 1))
+    axes.set(xlabel="real minus expected start, hours", ylabel="share of promises", ylim=(0, 1))
     axes.set_title("Errors of promised starts", fontsize=10)
     if axes.lines[1:]:
         axes.legend(fontsize=8)

@@ -26,12 +26,19 @@ class Started:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promised:
-    """A waiting job is given a start: planned for ``start_s``, and with confidence by ``latest_s``."""
+    """A waiting job is given a start.
+
+    Attributes:
+        start_s: until when its units are kept together; what goes ahead ends before it, by the plan.
+        expected_s: as likely earlier as later.
+        latest_s: kept with the confidence of the policy.
+    """
 
     now_s: float
     job_id: str
     pool: str
     start_s: float
+    expected_s: float
     latest_s: float
 
 

@@ -8,6 +8,7 @@ from predictor.contracts.events import CHECKPOINT_KINDS, JobSubmitted
 from predictor.contracts.forecast import LEVELS
 from predictor.contracts.reasons import Reason, ReasonCode
 from predictor.scheduling import columns as c
+from predictor.scheduling.expected import backlog_s
 from predictor.scheduling.placement import pools_of
 from predictor.scheduling.policy import Policy
 from predictor.scheduling.remaining import assumed_log_quantiles
@@ -73,6 +74,9 @@ def admit(state: SchedulingState, policy: Policy, job: JobSubmitted, pools: int)
     ints[c.POOLS, slot] = pools
     ints[c.TEAM, slot] = state.teams.number(job.team)
     ints[c.CHECKPOINT, slot] = CHECKPOINT_KINDS.index(job.checkpoint)
+    floats[c.BACKLOG, slot] = backlog_s(
+        store.floats, store.ints, store.queue, store.n_queue, store.running, store.n_running, job.now_s
+    ) / max(float(state.capacity.total.sum()), 1.0)
     ints[c.SEQUENCE, slot] = store.next_sequence
     store.next_sequence += 1
     # until a pass looks at it: none does while nothing at all is free

@@ -3,13 +3,14 @@
 The latest start is ``now + stretch * (plan at a high quantile - now)``. After each start the logarithm of
 the stretch moves up by ``rate * confidence`` if the promise was broken and down by ``rate * (1 -
 confidence)`` if it was kept, so that in the long run the stated part of promises is kept whatever the jobs
-do (Gibbs, Candes,
-Adaptive conformal inference under distribution shift, 2021).
+do (Gibbs, Candes, Adaptive conformal inference under distribution shift, 2021). The rate falls with the
+promises judged, from a start where little is known (Angelopoulos, Barber, Bates, Online conformal prediction
+with decaying step sizes, 2024), to a floor that still follows a change.
 """
 
 import math
 
-_RATE = 0.05
+_RATE, _FIRST_RATE = 0.05, 0.5
 _LEAST_LOG, _MOST_LOG = math.log(0.25), math.log(16.0)
 SHORTEST_S = 60.0  # a promise speaks of whole minutes
 
@@ -32,12 +33,13 @@ class PromiseCalibration:
 
     def judge(self, start_s: float, latest_s: float, confidence: float) -> None:
         """Learn from a start that had been promised."""
+        rate = max(_RATE, _FIRST_RATE / math.sqrt(1.0 + self.kept + self.broken))
         if start_s <= latest_s:
             self.kept += 1
-            step = -_RATE * (1.0 - confidence)
+            step = -rate * (1.0 - confidence)
         else:
             self.broken += 1
-            step = _RATE * confidence
+            step = rate * confidence
         self.log_stretch = min(max(self.log_stretch + step, _LEAST_LOG), _MOST_LOG)
 
     def copy(self) -> "PromiseCalibration":

@@ -19,3 +19,8 @@ def least(name: str, value: float, smallest: float) -> str:
 def above(name: str, value: float) -> str:
     """Say that a value is not positive."""
     return "" if value > 0 else f"{name}={value} must be above 0"
+
+
+def at_most(name: str, value: float, largest: float) -> str:
+    """Say that a value is too large."""
+    return "" if value <= largest else f"{name}={value} must be {largest} or less"

@@ -10,7 +10,7 @@ import numpy as np
 from predictor.features.compiled import compiled
 from predictor.scheduling import columns as c
 from predictor.scheduling import parameters as p
-from predictor.scheduling.expected import begin, correct_ends
+from predictor.scheduling.expected import begin, correct_ends, guarded_plan_s
 from predictor.scheduling.node_profile import earliest_on_nodes, limit_to_promises
 from predictor.scheduling.nodes import hold_nodes, place
 from predictor.scheduling.priority import first_in_order, rank_and_key
@@ -93,6 +93,7 @@ def run_cycle(
     eldest = int(min(parameters[p.ELDEST], n_queue))
     eldest_left = eldest
     guarded_left = parameters[p.GUARDED]
+    safely = False  # a guarded job has been promised a start, which nobody behind it may delay
     backfill = parameters[p.BACKFILL] > 0.5
     resort = parameters[p.SHORTEST_FIRST] > 0.5
 
@@ -144,6 +145,8 @@ def run_cycle(
             break
         width = ints[c.WIDTH, slot]
         plan_s = floats[c.PLAN, slot]
+        if safely and not guarded:
+            plan_s = guarded_plan_s(floats, ints, logs, slot, parameters)
         tier = ints[c.TIER, slot]
         team = ints[c.TEAM, slot]
         if floats[c.NOT_BEFORE, slot] > now_s:
@@ -291,6 +294,7 @@ def run_cycle(
         if entitled:
             if guarded:
                 guarded_left -= 1
+                safely = True
             elif heads > 0:
                 heads -= 1
             best_pool, best_step = -1, -1

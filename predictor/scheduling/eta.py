@@ -94,6 +94,39 @@ def plan_starts(
     return starts
 
 
+@compiled
+def room_at_s(
+    floats: FloatArray,
+    ints: IntArray,
+    logs: FloatArray,
+    running: IntArray,
+    n_running: int,
+    pool: int,
+    free: int,
+    width: int,
+    now_s: float,
+    level: float,
+) -> float:
+    """Return when running jobs, each ending at a level of its remaining time, leave so many units of a pool.
+
+    It counts units, not nodes; inf = running jobs do not hold so many.
+    """
+    here = np.empty(n_running, np.int64)
+    n = 0
+    for k in range(n_running):
+        if ints[c.POOL, running[k]] == pool:
+            here[n] = running[k]
+            n += 1
+    ends = expected_ends(floats, logs, here, n, now_s, level)
+    at_s = now_s
+    for k in np.argsort(ends):
+        if free >= width:
+            break
+        free += ints[c.WIDTH, here[k]]
+        at_s = ends[k]
+    return at_s if free >= width else np.inf
+
+
 def forecast_starts(state: SchedulingState, order: IntArray, now_s: float) -> list[Eta]:
     """Return the ETA of each waiting job of ``order`` (slots, the head of the queue first).
 

@@ -38,7 +38,15 @@ def make_room(
         if state.store.ids[slot] in state.leaving.values():  # its room is being made already
             continue
         victims = choose_victims(
-            state.store, state.capacity, state.teams, policy.classes, rules, slot, state.now_s, policy.order
+            state.store,
+            state.capacity,
+            state.teams,
+            policy.classes,
+            rules,
+            slot,
+            state.now_s,
+            policy.order,
+            numbers,
         )
         if victims is None or len(state.evictions_s) + len(victims.slots) > rules.per_hour:
             continue

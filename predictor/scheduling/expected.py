@@ -62,6 +62,24 @@ def assess(
 
 
 @compiled
+def guarded_plan_s(
+    floats: FloatArray, ints: IntArray, logs: FloatArray, slot: int, parameters: FloatArray
+) -> float:
+    """Return what is planned for a waiting job that would go ahead of a promised job beyond its guard."""
+    plan_s = floats[c.PLAN, slot]
+    if parameters[p.PLAN_SOURCE] != p.FROM_FORECAST:
+        return float(plan_s)
+    level, limit_s, done_s = parameters[p.GUARDED_LEVEL], floats[c.LIMIT, slot], floats[c.SAVED, slot]
+    restart_s = floats[c.RESTART_COST, slot] if ints[c.EVICTIONS, slot] > 0 else 0.0
+    if limit_s == np.inf:  # nothing ends it for certain: count with it as if it ran
+        level = min(level, parameters[p.RUNNING_LEVEL])
+    elif level >= 1.0:
+        return float(max(restart_s + limit_s - done_s, plan_s))
+    whole_s = whole_duration_s(floats, logs, slot, p.FROM_FORECAST, level, done_s)
+    return float(max(restart_s + whole_s, plan_s))
+
+
+@compiled
 def begin(
     floats: FloatArray,
     ints: IntArray,
@@ -92,6 +110,26 @@ def work_done_s(floats: FloatArray, ints: IntArray, slot: int, now_s: float) -> 
     """Return the seconds of work that a running job has done, over all attempts, checkpointed or not."""
     restart_s = floats[c.RESTART_COST, slot] if ints[c.EVICTIONS, slot] > 0 else 0.0
     return float(floats[c.BASE, slot] + max(now_s - floats[c.START, slot] - restart_s, 0.0))
+
+
+@compiled
+def still_to_run_s(
+    floats: FloatArray,
+    ints: IntArray,
+    logs: FloatArray,
+    slots: IntArray,
+    now_s: float,
+    parameters: FloatArray,
+) -> FloatArray:
+    """Return what running jobs would be planned with if they waited, shape (n,)."""
+    left_s = np.empty(len(slots))
+    for k in range(len(slots)):
+        slot = slots[k]
+        left_s[k] = floats[c.PLAN_END, slot] - now_s
+        if parameters[p.PLAN_SOURCE] == p.FROM_FORECAST:
+            done_s = work_done_s(floats, ints, slot, now_s)
+            left_s[k] = remaining_s(logs[slot], floats[c.LIMIT, slot], done_s, parameters[p.BACKFILL_LEVEL])
+    return np.maximum(left_s, 1.0)
 
 
 @compiled
@@ -137,3 +175,24 @@ def correct_ends(
             end_s = start_s + limit_s
         floats[c.PLAN_END, slot] = max(end_s, now_s + 1.0)
     return exceeded
+
+
+@compiled
+def backlog_s(
+    floats: FloatArray,
+    ints: IntArray,
+    queue: IntArray,
+    n_queue: int,
+    running: IntArray,
+    n_running: int,
+    now_s: float,
+) -> float:
+    """Return the unit-seconds that running and waiting jobs are planned to take from now on."""
+    total = 0.0
+    for k in range(n_queue):
+        total += floats[c.PLAN, queue[k]] * ints[c.WIDTH, queue[k]]
+    for k in range(n_running):
+        left_s = floats[c.PLAN_END, running[k]] - now_s
+        if left_s > 0.0:
+            total += min(left_s, 1e9) * ints[c.WIDTH, running[k]]
+    return total

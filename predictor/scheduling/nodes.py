@@ -27,19 +27,9 @@ def place(
     amounts: IntArray,
 ) -> int:
     """Choose nodes for a job; return how many (0 = it does not fit) and fill ``chosen`` and ``amounts``."""
-    size = 1
-    for k in range(first, last):
-        size = max(size, units[k])
-    if nodes > 0:
-        if nodes > width:
-            return 0
-        low, many = width // nodes, width % nodes  # ``many`` nodes hold one unit more
-        high, few = low + 1, nodes - many
-        counts = (many, high, few, low)
-    elif width <= size:
-        counts = (1, width, 0, 0)
-    else:
-        counts = (width // size, size, 1 if width % size else 0, width % size)
+    if nodes > width:
+        return 0
+    counts = shares_of(units, first, last, width, nodes)
     wanted = counts[0] + counts[2]
     if wanted == 1 and not one_island:
         return _pick(free, islands, first, last, -1, counts, chosen, amounts)
@@ -67,6 +57,20 @@ def place(
     if one_island:
         return 0
     return _pick(free, islands, first, last, -1, counts, chosen, amounts)
+
+
+@compiled
+def shares_of(units: IntArray, first: int, last: int, width: int, nodes: int) -> tuple[int, int, int, int]:
+    """Return how a job is laid over nodes: how many hold how many units, and how many hold fewer."""
+    if nodes > 0:
+        low, many = width // nodes, width % nodes  # ``many`` nodes hold one unit more
+        return many, low + 1, nodes - many, low
+    size = 1
+    for k in range(first, last):
+        size = max(size, units[k])
+    if width <= size:
+        return 1, width, 0, 0
+    return width // size, size, 1 if width % size else 0, width % size
 
 
 @compiled

@@ -22,11 +22,16 @@ def parameter_vector(policy: Policy) -> FloatArray:
     values[p.AGEING_TAU] = order.ageing_tau_s
     values[p.AGEING_POWER] = order.ageing_power
     values[p.GUARD] = order.guard_s
+    values[p.GUARD_MOST] = order.guard_most_s
+    values[p.GUARD_BACKLOGS] = order.guard_backlogs
+    values[p.GUARD_BUSY] = order.guard_busy_backlogs
+    values[p.GUARD_LEAST] = order.guard_least_s
     values[p.GUARD_EXPONENT] = order.guard_width_exponent
     values[p.DEADLINE_WEIGHT] = order.deadline_weight
     values[p.DEADLINE_HORIZON] = order.deadline_horizon_s
     values[p.PLAN_SOURCE] = SOURCES.index(plan.source)
     values[p.BACKFILL_LEVEL] = plan.backfill_level
+    values[p.GUARDED_LEVEL] = plan.guarded_level
     values[p.RUNNING_LEVEL] = plan.running_level
     values[p.CORRECTION] = CORRECTIONS.index(plan.correction)
     values[p.REFORECAST] = plan.reforecast_always

@@ -8,6 +8,7 @@ from predictor.contracts.decisions import Decision, Promised, PromiseMoved, Star
 from predictor.contracts.reasons import Reason, ReasonCode
 from predictor.scheduling import columns as c
 from predictor.scheduling.cycle import run_cycle
+from predictor.scheduling.eta import room_at_s
 from predictor.scheduling.expected import begin
 from predictor.scheduling.nodes import NEXT, NODE, UNITS, hold_nodes, place
 from predictor.scheduling.policy import Policy
@@ -58,7 +59,7 @@ def run_pass(state: SchedulingState, policy: Policy, numbers: FloatArray, decisi
         _judge(state, policy, slot)
         decisions.append(_started(state, slot, start_reason(store, slot)))
     decisions.extend(
-        _promised(state, int(promised[k]), float(old_promise[k]), exceeded) for k in range(n_promised)
+        _promised(state, policy, int(promised[k]), float(old_promise[k]), exceeded) for k in range(n_promised)
     )
 
 
@@ -156,15 +157,23 @@ def _judge(state: SchedulingState, policy: Policy, slot: int) -> None:
         state.promises.judge(state.now_s, latest_s, policy.reserve.confidence)
 
 
-def _promised(state: SchedulingState, slot: int, old_s: float, exceeded: int) -> Promised | PromiseMoved:
+def _promised(
+    state: SchedulingState, policy: Policy, slot: int, old_s: float, exceeded: int
+) -> Promised | PromiseMoved:
     store = state.store
     start_s = float(store.floats[c.PROMISE, slot])
     if math.isnan(old_s):
         latest_s = state.promises.latest_start_s(state.now_s, start_s)
         store.floats[c.LATEST, slot] = latest_s
+        expected_s = _expected_start_s(state, policy, slot, start_s, latest_s)
         pool = state.capacity.pools[store.ints[c.POOL, slot]].name
         return Promised(
-            now_s=state.now_s, job_id=store.ids[slot], pool=pool, start_s=start_s, latest_s=latest_s
+            now_s=state.now_s,
+            job_id=store.ids[slot],
+            pool=pool,
+            start_s=start_s,
+            expected_s=expected_s,
+            latest_s=latest_s,
         )
     if start_s < old_s:
         code = ReasonCode.EARLIER_END
@@ -177,3 +186,28 @@ def _promised(state: SchedulingState, slot: int, old_s: float, exceeded: int) ->
         start_s=start_s,
         reason=Reason(code=code),
     )
+
+
+def _expected_start_s(
+    state: SchedulingState, policy: Policy, slot: int, planned_s: float, latest_s: float
+) -> float:
+    """Return when a promised job is expected to start: when running jobs, at their medians, leave room.
+
+    The plan itself keeps units until a high quantile of what runs, so most promised jobs start before it.
+    """
+    if policy.plan.source != "forecast":
+        return planned_s
+    store, pool = state.store, int(state.store.ints[c.POOL, slot])
+    room_s = room_at_s(
+        store.floats,
+        store.ints,
+        store.log_quantiles,
+        store.running,
+        store.n_running,
+        pool,
+        int(state.capacity.free[pool]),
+        int(store.ints[c.WIDTH, slot]),
+        state.now_s,
+        0.5,
+    )
+    return min(room_s, latest_s) if math.isfinite(room_s) else planned_s

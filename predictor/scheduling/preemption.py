@@ -1,8 +1,9 @@
 """This module decides who may evict, who may be evicted, and whose eviction costs least.
 
 Cycles are impossible. By class, a job evicts only jobs of a higher eviction rank, and ranks are a strict
-order; a job that claims its team's own quota back evicts only what others borrowed. By order, a victim
-must hold its units ``advantage`` times longer than the job that takes them. On top, no job is evicted more
+order; a job that claims its team's own quota back evicts only what others borrowed, never who may evict it
+in turn. By order, a victim must hold its units ``advantage`` times longer than the job that takes them, and
+hold no quota of its team's own. On top, no job is evicted more
 often than ``most_evictions``, nor within ``least_runtime_s`` of its start, each eviction is followed by a
 growing back-off, and all evictions together are bounded per hour.
 """
@@ -16,12 +17,13 @@ from predictor.scheduling import checkpoint
 from predictor.scheduling import columns as c
 from predictor.scheduling.capacity import Capacity
 from predictor.scheduling.classes import WorkloadClass
+from predictor.scheduling.expected import still_to_run_s
 from predictor.scheduling.gittins import gittins_ranks_s
-from predictor.scheduling.nodes import add_listed, place
 from predictor.scheduling.order import Order
 from predictor.scheduling.priority import service_level
 from predictor.scheduling.store import FloatArray, IntArray, JobStore
 from predictor.scheduling.teams import Teams
+from predictor.scheduling.victims import cheapest_victims, first_victims
 
 MODES = ("none", "class", "order")
 VICTIMS = ("cheapest", "youngest")
@@ -53,7 +55,7 @@ class Preemption:
     least_runtime_s: float = 300.0
     grace_s: float = 30.0
     most_evictions: int = 3
-    backoff_s: float = 300.0
+    backoff_s: float = 60.0
     per_hour: int = 120
     ending_soon_s: float = 60.0
     advantage: float = 2.0
@@ -104,6 +106,7 @@ def choose_victims(
     slot: int,
     now_s: float,
     order: Order,
+    numbers: FloatArray,
 ) -> Victims | None:
     """Return the cheapest victims that make room for a waiting job, None = there are none.
 
@@ -120,15 +123,19 @@ def choose_victims(
         lost_s = checkpoint.lost_work_s(store, here, now_s)
         remaining_s = np.maximum(store.floats[c.PLAN_END, here] - now_s, 1.0)
         allowed, code = _permission(
-            store, teams, classes, rules, slot, pool, here, lost_s, remaining_s, now_s, order
+            store, teams, classes, rules, slot, pool, here, lost_s, remaining_s, now_s, order, numbers
         )
         if not allowed.any():
             continue
         here, lost_s, remaining_s = here[allowed], lost_s[allowed], remaining_s[allowed]
-        sequence = _cheapest_first(store, classes, rules, here, lost_s, remaining_s)
-        kept = _enough(store, capacity, slot, pool, here[sequence])
-        if kept is not None:
-            chosen = sequence[kept]
+        if rules.victim == "youngest":
+            latest = np.lexsort((-store.ints[c.SEQUENCE, here], -store.floats[c.START, here]))
+            found = first_victims(store, capacity, slot, pool, here[latest])
+            chosen = None if found is None else latest[found]
+        else:
+            costs = _costs(store, classes, here, lost_s, remaining_s)
+            chosen = cheapest_victims(store, capacity, slot, pool, here, costs)
+        if chosen is not None:
             return Victims(
                 slots=here[chosen],
                 lost_s=lost_s[chosen],
@@ -159,6 +166,7 @@ def _permission(
     remaining_s: FloatArray,
     now_s: float,
     order: Order,
+    numbers: FloatArray,
 ) -> tuple[np.ndarray, ReasonCode]:
     """Return which running jobs this waiting job may evict, and by which right."""
     floats, ints = store.floats, store.ints
@@ -170,15 +178,19 @@ def _permission(
         & (remaining_s > rules.ending_soon_s)
     )
     kind = classes[ints[c.CLASS, slot]]
-    ranks = np.array([each.eviction_rank for each in classes])
+    their_ranks = np.array([each.eviction_rank for each in classes])[ints[c.CLASS, here]]
     if kind.may_preempt:
-        return evictable & (ranks[ints[c.CLASS, here]] > kind.eviction_rank), ReasonCode.CHEAPEST_VICTIM
-    team = int(ints[c.TEAM, slot])
+        return evictable & (their_ranks > kind.eviction_rank), ReasonCode.CHEAPEST_VICTIM
+    team, their_teams = int(ints[c.TEAM, slot]), ints[c.TEAM, here].tolist()
     if teams.within_own(team, pool, int(ints[c.WIDTH, slot])):
-        borrowed = np.array([teams.borrowed(int(each), pool) > 0 for each in ints[c.TEAM, here]], dtype=bool)
-        return evictable & borrowed, ReasonCode.RECLAIMED
+        borrowed = np.array([teams.borrowed(each, pool) > 0 for each in their_teams], dtype=bool)
+        with_right = np.array([each.may_preempt for each in classes])[ints[c.CLASS, here]]
+        stronger = with_right & (their_ranks < kind.eviction_rank)
+        return evictable & borrowed & ~stronger, ReasonCode.RECLAIMED
     if rules.mode == "order":
-        not_above = ranks[ints[c.CLASS, here]] >= kind.eviction_rank
+        # who may reclaim its units is no victim of those that would borrow them
+        own = np.array([each != team and teams.within_own(each, pool, 0) for each in their_teams], dtype=bool)
+        not_above = (their_ranks >= kind.eviction_rank) & ~own
         if order.by == "attained":
             served = checkpoint.work_done_s(store, here, now_s) * _width_factor(store, here, order)
             level = service_level(float(floats[c.SIZE, slot]), order.attained_step)
@@ -189,7 +201,9 @@ def _permission(
             ranks_s = ranks_s * _width_factor(store, here, order)
             later = ranks_s > float(floats[c.SIZE, slot]) * rules.advantage + lost_s
         else:
-            later = remaining_s > float(floats[c.PLAN, slot]) * rules.advantage + lost_s
+            # by the same part of its forecast as the job that waits: else two jobs evict each other in turn
+            left_s = still_to_run_s(floats, ints, store.log_quantiles, here, now_s, numbers)
+            later = left_s > float(floats[c.PLAN, slot]) * rules.advantage + lost_s
         return evictable & not_above & later, ReasonCode.OUTRANKED
     return np.zeros(len(here), dtype=bool), ReasonCode.OUTRANKED
 
@@ -198,70 +212,17 @@ def _width_factor(store: JobStore, slots: IntArray, order: Order) -> FloatArray:
     return np.asarray(store.ints[c.WIDTH, slots].astype(np.float64) ** order.width_exponent)
 
 
-def _cheapest_first(
+def _costs(
     store: JobStore,
     classes: tuple[WorkloadClass, ...],
-    rules: Preemption,
     here: IntArray,
     lost_s: FloatArray,
     remaining_s: FloatArray,
-) -> IntArray:
-    """Return positions of victims, first evicted first: rank, then cost of a freed unit, then youngest."""
-    sequence = -store.ints[c.SEQUENCE, here]
-    if rules.victim == "youngest":
-        return np.lexsort((sequence, -store.floats[c.START, here]))
-    ranks = np.array([each.eviction_rank for each in classes])[store.ints[c.CLASS, here]]
+) -> FloatArray:
+    """Return what each eviction costs, unit-seconds; a unit of a lower rank outweighs all others."""
+    widths = store.ints[c.WIDTH, here]
     # What is lost weighs more the less is left to run: a job about to end frees its units by itself.
-    cost = (lost_s + 1.0) * (1.0 + lost_s / remaining_s)
-    return np.lexsort((sequence, cost, -ranks))
-
-
-def _enough(store: JobStore, capacity: Capacity, slot: int, pool: int, ordered: IntArray) -> IntArray | None:
-    """Return positions of the fewest of the first victims that make room, None = all do not suffice."""
-    width = int(store.ints[c.WIDTH, slot])
-    if not capacity.has_nodes(pool):
-        freed = np.cumsum(store.ints[c.WIDTH, ordered])
-        short = width - int(capacity.free[pool])
-        if not len(freed) or freed[-1] < short:
-            return None
-        kept = list(range(int(np.searchsorted(freed, short)) + 1))
-        spare = int(freed[kept[-1]]) - short
-        for k in kept[-2::-1]:  # who is not needed after all stays, the costliest first
-            if store.ints[c.WIDTH, ordered[k]] <= spare:
-                spare -= int(store.ints[c.WIDTH, ordered[k]])
-                kept.remove(k)
-        return np.array(kept)
-    free = capacity.node_free.copy()
-    kept = []
-    for k, victim in enumerate(ordered):
-        add_listed(free, capacity.listed, int(store.ints[c.NODE_LIST, victim]), 1)
-        kept.append(k)
-        if fits(store, capacity, free, slot, pool):
-            break
-    else:
-        return None
-    for k in kept[-2::-1]:
-        add_listed(free, capacity.listed, int(store.ints[c.NODE_LIST, ordered[k]]), -1)
-        if fits(store, capacity, free, slot, pool):
-            kept.remove(k)
-        else:
-            add_listed(free, capacity.listed, int(store.ints[c.NODE_LIST, ordered[k]]), 1)
-    return np.array(kept)
-
-
-def fits(store: JobStore, capacity: Capacity, free: IntArray, slot: int, pool: int) -> bool:
-    """Return whether a job's gang fits on nodes with so many free units."""
-    chosen = np.empty(len(free), dtype=np.int64)
-    found = place(
-        free,
-        capacity.node_units,
-        capacity.islands,
-        int(capacity.first[pool]),
-        int(capacity.first[pool + 1]),
-        int(store.ints[c.WIDTH, slot]),
-        int(store.ints[c.NODES, slot]),
-        bool(store.ints[c.ISLAND, slot] == 1),
-        chosen,
-        np.empty_like(chosen),
-    )
-    return found > 0
+    costs = widths * (lost_s + 1.0) * (1.0 + lost_s / remaining_s)
+    ranks = np.array([each.eviction_rank for each in classes])[store.ints[c.CLASS, here]]
+    steps = np.unique(ranks)[::-1]  # evicted first, then next
+    return np.asarray(costs + widths * costs.sum() * np.searchsorted(-steps, -ranks))

@@ -29,19 +29,28 @@ def aged_size(size: float, wait_s: float, ageing: float, rate: float, tau_s: flo
         return size - rate * wait_s
     if ageing == p.RATIO:
         aged = 1.0 + wait_s / tau_s
-        if power == 0.75:  # two roots cost a third of a general power, and a million jobs need them
-            root = np.sqrt(aged)
-            return float(size / (root * np.sqrt(root)))
+        if power == 1.0:  # a general power costs more, and a million jobs need it
+            return float(size / aged)
         return float(size / aged**power)
     return size
 
 
 @compiled
-def guard_s(width: int, widest: float, shortest_s: float, exponent: float) -> float:
-    """Return after how many seconds of waiting a job comes before all others."""
-    if exponent == 0.0:
-        return shortest_s
-    return float(shortest_s / (width / widest) ** exponent)
+def guard_s(width: int, widest: float, backlog_s: float, parameters: FloatArray) -> float:
+    """Return after how many seconds of waiting a job comes before all others.
+
+    Args:
+        width, widest: units of the job and of the widest pool.
+        backlog_s: seconds that the cluster needed, at the job's submission, for all that was before it.
+    """
+    own_s, exponent = parameters[p.GUARD], parameters[p.GUARD_EXPONENT]
+    if own_s == np.inf:
+        return np.inf
+    if exponent != 0.0:
+        own_s = min(own_s / (width / widest) ** exponent, max(parameters[p.GUARD_MOST], own_s))
+    if parameters[p.GUARD_BACKLOGS] < np.inf:
+        own_s = min(own_s, parameters[p.GUARD_BACKLOGS] * backlog_s + parameters[p.GUARD_LEAST])
+    return float(max(own_s, parameters[p.GUARD_BUSY] * backlog_s))
 
 
 @compiled
@@ -59,18 +68,22 @@ def rank_and_key(
 ) -> bool:
     """Set rank (tier, and whether guarded) and key of waiting jobs; return whether ranks differ."""
     submits_s, sizes, plans_s = floats[c.SUBMIT], floats[c.SIZE], floats[c.PLAN]
-    deadlines_s, left = floats[c.DEADLINE], floats[c.KEY]
+    deadlines_s, backlogs_s, left = floats[c.DEADLINE], floats[c.BACKLOG], floats[c.KEY]
     tiers, teams, widths = ints[c.TIER], ints[c.TEAM], ints[c.WIDTH]
     by, ageing, rate = parameters[p.ORDER_BY], parameters[p.AGEING], parameters[p.AGEING_RATE]
     tau_s, power = parameters[p.AGEING_TAU], parameters[p.AGEING_POWER]
     weight, horizon_s = parameters[p.DEADLINE_WEIGHT], parameters[p.DEADLINE_HORIZON]
-    step, exponent = parameters[p.ATTAINED_STEP], parameters[p.GUARD_EXPONENT]
-    shortest_s = parameters[p.GUARD]  # no job is wider than the widest pool, so no guard is shorter
+    step = parameters[p.ATTAINED_STEP]
+    shortest_s = parameters[p.GUARD]  # no job is wider than the widest pool, so its width lengthens the guard
+    if shortest_s < np.inf and parameters[p.GUARD_BACKLOGS] < np.inf:
+        shortest_s = min(shortest_s, parameters[p.GUARD_LEAST])
     differ = False
     for k in range(n_queue):
         slot = queue[k]
         wait_s = now_s - submits_s[slot]
-        guarded = wait_s >= shortest_s and wait_s >= guard_s(widths[slot], widest, shortest_s, exponent)
+        guarded = wait_s >= shortest_s and wait_s >= guard_s(
+            widths[slot], widest, backlogs_s[slot], parameters
+        )
         if guarded or by == p.BY_SUBMIT:
             key = submits_s[slot]
         elif by == p.BY_ATTAINED:

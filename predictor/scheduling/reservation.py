@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from predictor.scheduling.checks import choice, least, probability
+from predictor.scheduling.checks import above, at_most, choice, least, probability
 from predictor.scheduling.order import SOURCES
 
 CORRECTIONS = ("limit", "tsafrir", "conditional")
@@ -19,6 +19,8 @@ class Plan:
             probability.
         running_level: with a forecast: at which quantile of their remaining time running jobs are expected
             to end.
+        guarded_level: with a forecast: the same probability for whoever goes ahead of a promised job that is
+            beyond its guard; 1 = counted with the whole limit, so that nobody can delay it.
         correction: what is planned for a job that exceeds its plan: ``limit`` = the whole limit,
             ``tsafrir`` =
             a fixed sequence of increments, ``conditional`` = the forecast given the elapsed time.
@@ -27,7 +29,8 @@ class Plan:
 
     source: str = "forecast"
     backfill_level: float = 0.5
-    running_level: float = 0.85
+    running_level: float = 0.9
+    guarded_level: float = 1.0
     correction: str = "conditional"
     reforecast_always: bool = False
 
@@ -38,6 +41,8 @@ class Plan:
             choice("plan.correction", self.correction, CORRECTIONS),
             probability("plan.backfill_level", self.backfill_level),
             probability("plan.running_level", self.running_level),
+            above("plan.guarded_level", self.guarded_level),
+            at_most("plan.guarded_level", self.guarded_level, 1.0),
         ]
         return [fault for fault in faults if fault]
 
@@ -57,9 +62,9 @@ class Reserve:
         confidence: probability with which a promised latest start is to be kept.
     """
 
-    heads: int = 3
-    eldest: int = 2
-    guarded: int = 2
+    heads: int = 1
+    eldest: int = 1
+    guarded: int = 8
     backfill: bool = True
     backfill_order: str = "queue"
     depth: int = 1024

@@ -19,7 +19,7 @@ from predictor.scheduling.coordinator import Coordinator
 from predictor.scheduling.policy_document import policy_document, policy_from_document
 from predictor.scheduling.state import SchedulingState
 
-FORMAT = 1
+FORMAT = 2
 
 
 def snapshot(coordinator: Coordinator) -> dict[str, Any]:

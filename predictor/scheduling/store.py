@@ -10,6 +10,7 @@ from predictor.scheduling.columns import FLOATS, FREE_SLOT, INTS, PLACE, RUNNING
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 
 class JobStore:

@@ -12,7 +12,7 @@ from predictor.scheduling.coordinator import Coordinator
 from predictor.scheduling.eta import Eta, expected_ends, forecast_starts
 from predictor.scheduling.parameter_vector import parameter_vector
 from predictor.scheduling.passes import nodes_of
-from predictor.scheduling.priority import rank_and_key
+from predictor.scheduling.priority import guard_s, rank_and_key
 from predictor.scheduling.quota import UNLIMITED
 from predictor.scheduling.reasons import waiting_reason
 from predictor.scheduling.remaining import quantile_s, remaining_s
@@ -230,8 +230,9 @@ def _would_change(coordinator: Coordinator, slot: int, position: int, now_s: flo
         texts.append(f"{position - 1} jobs come before it; they start, end or are withdrawn")
     wait_s = now_s - float(store.floats[c.SUBMIT, slot])
     if math.isfinite(order.guard_s):
-        scale = (width / max(float(state.capacity.total.max()), 1.0)) ** order.guard_width_exponent
-        left_s = order.guard_s / scale - wait_s
+        widest = max(float(state.capacity.total.max()), 1.0)
+        backlog_s = float(store.floats[c.BACKLOG, slot])
+        left_s = guard_s(width, widest, backlog_s, parameter_vector(coordinator.policy)) - wait_s
         if left_s > 0:
             texts.append(f"waiting {left_s:.0f} s more: then it comes before all that are not guarded")
     better = [each.name for each in coordinator.policy.classes if each.tier < store.ints[c.TIER, slot]]

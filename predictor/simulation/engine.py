@@ -54,7 +54,7 @@ class Player:
         self.nodes: list[tuple[tuple[int, int], ...]] = []
         self.current = [-1] * n  # index of each job's running attempt
         self.resumed_s = [0.0] * n
-        self.promises: dict[int, tuple[float, float, float]] = {}
+        self.promises: dict[int, tuple[float, float, float, float]] = {}
         self.left = n
         self.heap: list[tuple[float, int, int, int]] = []  # instant, kind, job or outage, attempt
         for k, outage in enumerate(outages):
@@ -102,7 +102,7 @@ class Player:
         """Return what has happened."""
         attempts = np.array(self.attempts, dtype=np.float64).reshape(-1, 4)
         promised = sorted(self.promises)
-        given = np.array([self.promises[job] for job in promised], dtype=np.float64).reshape(-1, 3)
+        given = np.array([self.promises[job] for job in promised], dtype=np.float64).reshape(-1, 4)
         return SimulationResult(
             name=name,
             trace=self.trace,
@@ -123,7 +123,8 @@ class Player:
                 job=np.array(promised, dtype=np.int64),
                 made_s=given[:, 0],
                 start_s=given[:, 1],
-                latest_s=given[:, 2],
+                expected_s=given[:, 2],
+                latest_s=given[:, 3],
             ),
             elapsed_s=elapsed_s,
         )
@@ -143,7 +144,7 @@ class Player:
             self._start(decision, now_s)  # type: ignore[arg-type]
         elif kind is Promised:
             assert isinstance(decision, Promised)  # noqa: S101 - for the type checker
-            promise = (now_s, decision.start_s, decision.latest_s)
+            promise = (now_s, decision.start_s, decision.expected_s, decision.latest_s)
             self.promises.setdefault(self.job_of[decision.job_id], promise)
         elif kind is Preempted:
             self._evict(decision, now_s)  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ class PromiseScores:
 
     Attributes:
         made: how many jobs were promised a start. kept: how many started by their promised latest start.
-        median_abs_error_s: of the planned start, against the real one.
+        median_abs_error_s: of the expected start, against the real one.
         coverage_q90: kept / judged.
     """
 
@@ -114,7 +114,7 @@ def score_promises(promises: Promises, start_s: FloatArray) -> PromiseScores:
     return PromiseScores(
         made=len(promises.job),
         kept=kept,
-        median_abs_error_s=float(np.median(np.abs(real_s - promises.start_s)[judged])) if some else np.nan,
+        median_abs_error_s=float(np.median(np.abs(real_s - promises.expected_s)[judged])) if some else np.nan,
         coverage_q90=kept / int(judged.sum()) if some else np.nan,
     )
 

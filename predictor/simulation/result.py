@@ -31,12 +31,14 @@ class Promises:
     """The first promise given to each of k jobs.
 
     Attributes:
-        job: shape (k,). made_s, start_s, latest_s: shape (k,), when, the planned start, and that of q90.
+        job: shape (k,). made_s, start_s, expected_s, latest_s: shape (k,), when, the planned start, the
+            expected one, and that of q90.
     """
 
     job: IntArray
     made_s: FloatArray
     start_s: FloatArray
+    expected_s: FloatArray
     latest_s: FloatArray
 
 

@@ -92,7 +92,8 @@ def decision_data(decision: Decision) -> dict[str, object]:
         data |= {"pool": decision.pool, "nodes": [list(place) for place in decision.nodes],
                  "resume_s": decision.resume_s, "reason": decision.reason.document()}  # fmt: skip
     elif isinstance(decision, Promised):
-        data |= {"pool": decision.pool, "start_s": decision.start_s, "latest_s": decision.latest_s}
+        data |= {"pool": decision.pool, "start_s": decision.start_s,
+                 "expected_s": decision.expected_s, "latest_s": decision.latest_s}  # fmt: skip
     elif isinstance(decision, PromiseMoved):
         data |= {"old_start_s": decision.old_start_s, "start_s": decision.start_s,
                  "reason": decision.reason.document()}  # fmt: skip

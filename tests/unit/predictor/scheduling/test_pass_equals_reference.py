@@ -20,7 +20,14 @@ _ORDERS = {
     "first come": Order(by="submit", ageing="none", guard_s=float("inf")),
     "linear": Order(source="estimate", ageing="linear", ageing_rate=0.3, guard_s=float("inf")),
     "ratio": Order(source="estimate", ageing="ratio"),
-    "guarded": Order(source="estimate", ageing="ratio", guard_s=2000.0, guard_width_exponent=0.4),
+    "guarded": Order(
+        source="estimate",
+        ageing="ratio",
+        guard_s=2000.0,
+        guard_width_exponent=0.4,
+        guard_backlogs=float("inf"),
+        guard_busy_backlogs=0.0,
+    ),
 }
 _RESERVES = {
     "one head": Reserve(heads=1, eldest=0, guarded=0),
