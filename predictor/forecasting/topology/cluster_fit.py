@@ -82,25 +82,14 @@ class ClusterFit:
         spread: FloatArray = distinct - distinct.mean()
         return spread[back.reshape(-1)]
 
-    def inside(self, candidates: Rows) -> float:
-        """Return how far the measured sizes reach to candidates that are compared, in [0, 1].
-
-        It is 0 where one has twice as many nodes or GPUs as any measured placement: a trend from one node to
-        two says nothing of five.
-        """
-        largest, asked = (np.exp(self._sizes(rows).max(axis=0)) for rows in (self.rows, candidates))
-        return float(np.clip(2.0 - (asked / largest).max(), 0.0, 1.0))
-
     def reaches(self, gpu_count: int, node_count: int) -> bool:
-        """Return whether placements with as many GPUs and nodes were measured."""
-        largest = np.exp(self._sizes(self.rows).max(axis=0)) + 1e-6
-        return bool(gpu_count <= largest[0] and node_count <= largest[1])
+        """Return whether placements with as many GPUs and as many nodes, or more, were measured.
 
-    @staticmethod
-    def _sizes(rows: Rows) -> FloatArray:
-        """Return ln of GPUs and of nodes, shape (n, 2)."""
+        A trend from one node to two says nothing of five.
+        """
         at_gpus, at_nodes = (SHAPE_COLUMNS.index(name) for name in ("log_gpus", "nodes"))
-        return np.column_stack([rows.shape[:, at_gpus], np.log(rows.shape[:, at_nodes])])
+        most = np.exp(self.rows.shape[:, at_gpus].max()) + 0.5  # a count came back from its ln
+        return bool(gpu_count < most and node_count <= self.rows.shape[:, at_nodes].max())
 
 
 def group_means(values: FloatArray, group: IntArray) -> FloatArray:

@@ -190,10 +190,9 @@ class TopologyForecaster:
             fit = self.fits.get(cluster)
             rows = _candidate_rows(job, placements, profile, fit)
             weight = 0.0
-            if fit is not None:
-                inside = fit.inside(rows)
-                effects = inside * fit.effects(rows)
-                weight = inside * evidence_weight(float(len(fit.rows)))
+            if fit is not None and all(fit.reaches(one.gpu_count, one.node_count) for one in placements):
+                effects = fit.effects(rows)
+                weight = evidence_weight(float(len(fit.rows)))
             prior = np.array([log_penalty(job, one.step_s) for one in sent])
             prior += crowding([one.gpus_per_node for one in placements])
             effects = shrunk(effects, prior, weight)

@@ -12,7 +12,6 @@ IntArray = npt.NDArray[np.intp]
 # log throughput lost per e-fold of the largest count on a node, where nothing was measured: so small that it
 # says "no preference", and yet it orders candidates by their fullest node
 CROWDING = 0.02
-SPREADING = 0.0001  # it only orders candidates whose fullest nodes are alike
 # runs of a cluster at which its measurements and the prior weigh the same
 HALF_EVIDENCE_RUNS = 10.0
 # the model is shrunk as far as the best choice asks; forecasts of the ratio want their spread back, where
@@ -32,11 +31,8 @@ def shrunk(effects: FloatArray, prior: FloatArray, weight: float) -> FloatArray:
 
 
 def crowding(patterns: Sequence[Sequence[int]]) -> FloatArray:
-    """Return the prior's effect of a placement: its fullest node counts, then how many nodes it has."""
-    counts = [np.array(pattern, dtype=np.float64) for pattern in patterns]
-    fullest = np.array([np.log(one.max()) for one in counts])
-    nodes = np.array([np.log((one > 0).sum()) for one in counts])
-    return np.asarray(-CROWDING * fullest - SPREADING * nodes)
+    """Return the prior's effect of a placement, shape (n,): its fullest node counts and nothing else."""
+    return -CROWDING * np.log([float(max(pattern)) for pattern in patterns])
 
 
 def expected_log_relative(effects: FloatArray, group: IntArray, stretch: float = STRETCH) -> FloatArray:
