@@ -262,7 +262,24 @@ def _candidate_rows(
     for placement in placements:
         kind = node_type_of(placement, profile) if profile is not None else None
         sizes.append(float(kind.gpu_count) if kind is not None else usual)
+    if fit is not None:
+        job = _as_measured(job, fit)
     return rows_of_candidates(job, [placement.gpus_per_node for placement in placements], sizes)
+
+
+def _as_measured(job: TopologyJob, fit: ClusterFit) -> TopologyJob:
+    """Return the job with what it does not say as its own measured runs have it, at the nearest batch."""
+    own = np.flatnonzero((fit.rows.signature == job.signature) & (job.signature != ""))
+    if not len(own):
+        return job
+    away = np.zeros(len(own))
+    if job.local_batch > 0:
+        away = np.abs(fit.rows.log_batch[own] - math.log(job.local_batch))
+    step_s, gradient_bytes = np.exp(fit.rows.job[own[np.argmin(away)]]).tolist()
+    return replace(
+        job, one_gpu_step_s=job.one_gpu_step_s if job.one_gpu_step_s > 0 else step_s,
+        gradient_bytes=job.gradient_bytes if job.gradient_bytes > 0 else gradient_bytes,
+    )  # fmt: skip
 
 
 def _too_small(

@@ -241,3 +241,16 @@ def test_what_was_measured_on_small_placements_decides_nothing_on_ones_of_twice_
     for one in far:
         assert one.evidence is Evidence.NO_HISTORY
         assert one.score > 0.9  # next to no preference: no measured shape has more than 4 GPUs
+
+
+def test_a_job_that_was_measured_need_not_say_how_long_its_step_is() -> None:
+    runs = example_runs()
+    model = TopologyForecaster.fit(runs)
+    at = runs.signatures.index("app2")
+    whole = TopologyJob(
+        signature="app2", local_batch=float(runs.local_batch[at]),
+        one_gpu_step_s=float(runs.one_gpu_step_s[at]), gradient_bytes=float(runs.gradient_bytes[at]),
+    )  # fmt: skip
+    bare = TopologyJob(signature="app2", local_batch=float(runs.local_batch[at]))
+    told, untold = (model.rank(job, placements(*SHAPES), cluster="a") for job in (whole, bare))
+    assert [one.score for one in untold] == pytest.approx([one.score for one in told])
