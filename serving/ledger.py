@@ -123,6 +123,10 @@ class Ledger:
         self._logger.info("outcome log read", rows=account.rows, open_jobs=len(self._jobs))
         return account
 
+    def open_rows(self) -> Iterable[OutcomeRow]:
+        """Return the latest row of each job that is not over."""
+        return self._jobs.rows()
+
     def faults(self, event: OutcomeEvent) -> list[Fault]:
         """Return what is wrong with an event as a whole, given what is known of its job."""
         return event_faults(event, self._jobs.known((event.cluster, str(event.job_id), event.attempt)))

@@ -191,7 +191,13 @@ class QueueCommands:
 
         async def work() -> Reply:  # looked up inside: a repetition must find the answer, not that it is over
             job_id = self._known(call)
-            return await self._one(call, job_id, JobCancelled(now_s=self._engine.now_s(), job_id=job_id))
+            submitted_s, started_s = views.life_of(self._engine.coordinator, job_id)
+            asked = _asked_for(self._engine.coordinator, job_id)
+            now_s = self._engine.now_s()
+            reply = await self._one(call, job_id, JobCancelled(now_s=now_s, job_id=job_id))
+            end = JobOutcome(event="finished", state="CANCELLED")
+            await self._outcomes.tell([_outcome_event(job_id, end, now_s, submitted_s, started_s, asked)])
+            return reply
 
         return await self._once.run(call, work)
 

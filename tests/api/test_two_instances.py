@@ -44,3 +44,17 @@ async def test_an_end_told_to_another_instance_is_whole_in_the_log_of_that_one(h
     assert told == {
         "user": "ada", "account": "vision", "walltime_s": 7200, "elapsed_s": 600.0, "state": "COMPLETED",
     }  # fmt: skip
+
+
+async def test_a_withdrawn_job_is_over_for_the_models_too(harness: Harness) -> None:
+    """Else its row would be kept among the open ones, and its end would be unknown to retraining."""
+    async with queueing(harness) as (client, services):
+        await submit(client, job("whole", 64), job("waits"))
+        for name in ("waits", "whole"):
+            assert (await client.delete(f"/v1/jobs/{name}")).status_code == 200
+        assert list(services.ledger.open_rows()) == []
+    told = {
+        str(row["job_id"]): (row["state"], row.get("started_at") is None)
+        for row in ends(harness.root / "outcomes")
+    }
+    assert told == {"waits": ("CANCELLED", True), "whole": ("CANCELLED", False)}
