@@ -31,8 +31,6 @@ class Order:
         guard_most_s: no guard is longer, however narrow the job.
         guard_backlogs, guard_least_s: nor is it longer than guard_least_s and so many times what the cluster
             needed, at the job's submission, for all that was before it; ``inf`` = whatever was before it.
-        guard_busy_backlogs: nor is it shorter than so many times that: where all wait for days, a guard of
-            one day would put everybody in order of submission.
         attained_step: unit-seconds of service between two levels of ``attained``.
         deadline_weight, deadline_horizon_s: within the horizon before its latest start, a job with a deadline
             is pulled forward by weight * (horizon - slack) seconds.
@@ -51,7 +49,6 @@ class Order:
     guard_most_s: float = 216_000.0
     guard_backlogs: float = 4.0
     guard_least_s: float = 7_200.0
-    guard_busy_backlogs: float = 0.5
     deadline_weight: float = 1.0
     deadline_horizon_s: float = 3600.0
     attained_step: float = 3600.0
@@ -70,7 +67,6 @@ class Order:
             above("order.guard_most_s", self.guard_most_s),
             least("order.guard_backlogs", self.guard_backlogs, 0.0),
             least("order.guard_least_s", self.guard_least_s, 0.0),
-            least("order.guard_busy_backlogs", self.guard_busy_backlogs, 0.0),
             least("order.deadline_weight", self.deadline_weight, 0.0),
             least("order.deadline_horizon_s", self.deadline_horizon_s, 0.0),
         ]

@@ -24,7 +24,6 @@ def parameter_vector(policy: Policy) -> FloatArray:
     values[p.GUARD] = order.guard_s
     values[p.GUARD_MOST] = order.guard_most_s
     values[p.GUARD_BACKLOGS] = order.guard_backlogs
-    values[p.GUARD_BUSY] = order.guard_busy_backlogs
     values[p.GUARD_LEAST] = order.guard_least_s
     values[p.GUARD_EXPONENT] = order.guard_width_exponent
     values[p.DEADLINE_WEIGHT] = order.deadline_weight

@@ -50,7 +50,7 @@ def guard_s(width: int, widest: float, backlog_s: float, parameters: FloatArray)
         own_s = min(own_s / (width / widest) ** exponent, max(parameters[p.GUARD_MOST], own_s))
     if parameters[p.GUARD_BACKLOGS] < np.inf:
         own_s = min(own_s, parameters[p.GUARD_BACKLOGS] * backlog_s + parameters[p.GUARD_LEAST])
-    return float(max(own_s, parameters[p.GUARD_BUSY] * backlog_s))
+    return float(own_s)
 
 
 @compiled

@@ -22,7 +22,7 @@ def test_ahead_of_a_guarded_job_a_job_counts_with_its_limit(
     guarded_level: float, guard_s: float, starts: bool
 ) -> None:
     policy = Policy(
-        order=Order(guard_s=guard_s, guard_width_exponent=0.0, guard_busy_backlogs=0.0),
+        order=Order(guard_s=guard_s, guard_width_exponent=0.0),
         plan=Plan(guarded_level=guarded_level),
     )
     coordinator = Coordinator(policy, [Pool(name="cpu", total=10)])
@@ -46,7 +46,6 @@ def _job(name: str, now_s: float, *, width: int, takes_s: float, limit_s: float)
         (1, 2500.0, 5000.0),
         (100, 100.0, 400.0),
         (25, 600.0, 1400.0),
-        (1, 20_000.0, 8000.0),
     ],
 )
 def test_the_guard_is_longer_for_narrow_jobs_and_grows_with_what_was_ahead(
@@ -58,7 +57,6 @@ def test_the_guard_is_longer_for_narrow_jobs_and_grows_with_what_was_ahead(
         guard_most_s=5000.0,
         guard_backlogs=2.0,
         guard_least_s=200.0,
-        guard_busy_backlogs=0.4,
     )
     assert guard_s(width, 100.0, backlog_s, parameter_vector(Policy(order=order))) == pytest.approx(guard)
 

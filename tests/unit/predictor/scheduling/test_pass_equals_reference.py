@@ -26,7 +26,6 @@ _ORDERS = {
         guard_s=2000.0,
         guard_width_exponent=0.4,
         guard_backlogs=float("inf"),
-        guard_busy_backlogs=0.0,
     ),
 }
 _RESERVES = {
