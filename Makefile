@@ -10,6 +10,7 @@ SHELL := /bin/bash
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+FRESH := $(VENV)/.compiled
 PACKAGES := predictor pipelines serving
 LONGEST_FILE := 400
 MAX_WORKERS ?= 2
@@ -47,13 +48,18 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input -e '.[dev]'; \
 	touch $@
 
-demo: $(STAMP)  ## the whole loop on the embedded sample, offline; Ctrl-C ends it
+# numba keeps a compiled function although one that it calls, in another file, has changed
+$(FRESH): $(STAMP) $(shell find predictor -name '*.py')
+	@find $(PACKAGES) -name '*.nb[ic]' -delete
+	@touch $@
+
+demo: $(FRESH)  ## the whole loop on the embedded sample, offline; Ctrl-C ends it
 	@$(BIN)/predictor demo
 
 services:  ## install what some tests use (PostgreSQL, Chromium, promtool); only as root, by apt
 	@tests/services/install.sh
 
-test: $(STAMP) services  ## run the tests
+test: $(FRESH) services  ## run the tests
 	@$(BIN)/python -m pytest -q -n auto --maxprocesses=$(MAX_WORKERS) $(TESTS)
 
 check: format-check lint types imports sizes test  ## all that continuous integration checks
@@ -74,7 +80,7 @@ sizes:
 	@find $(PACKAGES) -name '*.py' -exec wc -l {} + \
 	  | awk '$$2 != "total" && $$1 > $(LONGEST_FILE) {print $$2 ": " $$1 " lines, at most $(LONGEST_FILE)"; long = 1} END {exit long}'
 
-bench: $(STAMP)  ## run the benchmarks one after the other; results in benchmarks/results/
+bench: $(FRESH)  ## run the benchmarks one after the other; results in benchmarks/results/
 	@mkdir -p benchmarks/results; \
 	for script in benchmarks/*.py; do \
 	  [[ -e "$$script" ]] || { echo "benchmarks/ has no scripts"; exit 0; }; \
