@@ -74,9 +74,11 @@ def admit(state: SchedulingState, policy: Policy, job: JobSubmitted, pools: int)
     ints[c.POOLS, slot] = pools
     ints[c.TEAM, slot] = state.teams.number(job.team)
     ints[c.CHECKPOINT, slot] = CHECKPOINT_KINDS.index(job.checkpoint)
-    floats[c.BACKLOG, slot] = backlog_s(
-        store.floats, store.ints, store.queue, store.n_queue, store.running, store.n_running, job.now_s
-    ) / max(float(state.capacity.total.sum()), 1.0)
+    floats[c.BACKLOG, slot] = np.inf
+    if policy.order.guard_s < np.inf:
+        queue, running = store.queue, store.running
+        ahead = backlog_s(floats, ints, queue, store.n_queue, running, store.n_running, job.now_s)
+        floats[c.BACKLOG, slot] = ahead / max(float(state.capacity.total.sum()), 1.0)
     ints[c.SEQUENCE, slot] = store.next_sequence
     store.next_sequence += 1
     # until a pass looks at it: none does while nothing at all is free

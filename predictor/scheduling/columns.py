@@ -29,7 +29,7 @@ VRAM = 20  # MiB on each device
 SAVED_AT = 21  # instant of the last checkpoint of the current attempt
 SERVED = 22  # seconds of running in earlier attempts, saved or not
 BASE = 23  # work done before the current attempt
-BACKLOG = 24  # at submission: seconds that the cluster needs for all that was before it
+BACKLOG = 24  # at submission: seconds that the cluster needs for all before it, inf = no guard then
 FLOATS = 25
 
 # int64 rows

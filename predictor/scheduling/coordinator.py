@@ -30,7 +30,7 @@ from predictor.contracts.reasons import Reason, ReasonCode
 from predictor.scheduling import admission, checkpoint, eviction
 from predictor.scheduling import columns as c
 from predictor.scheduling.capacity import Pool
-from predictor.scheduling.expected import assess, begin
+from predictor.scheduling.expected import assess, begin, next_change_s
 from predictor.scheduling.parameter_vector import parameter_vector
 from predictor.scheduling.passes import run_pass, take_nodes
 from predictor.scheduling.policy import Policy
@@ -116,19 +116,15 @@ class Coordinator:
 
     def next_wakeup_s(self) -> float:
         """Return when a Tick is wanted although nothing may have happened, ``inf`` = never."""
-        state = self.state
-        floats = state.store.floats
+        state, store = self.state, self.state.store
+        floats = store.floats
         wakeups = [float(floats[c.PLAN_END, slot]) for slot in state.leaving]
         rules = self.policy.preemption
-        if state.store.n_queue:
-            ends = floats[c.PLAN_END, state.store.running_slots]  # a plan that is exceeded is made anew
-            wakeups.append(float(np.min(ends, initial=_FOREVER, where=ends > state.now_s)))
-            if rules.mode == "order" and state.store.n_running:
+        if store.n_queue:  # a plan that is exceeded is made anew
+            queue, running = store.queue, store.running
+            wakeups.append(next_change_s(floats, queue, store.n_queue, running, store.n_running, state.now_s))
+            if rules.mode == "order" and store.n_running:
                 wakeups.append(state.now_s + rules.period_s)
-            held_back = floats[c.NOT_BEFORE, state.store.waiting_slots]
-            later = held_back[held_back > state.now_s]
-            if len(later):
-                wakeups.append(float(later.min()))
         return min(wakeups, default=_FOREVER)
 
     def what_if(self, events: Sequence[Event]) -> tuple[Decision, ...]:

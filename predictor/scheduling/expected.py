@@ -196,3 +196,20 @@ def backlog_s(
         if left_s > 0.0:
             total += min(left_s, 1e9) * ints[c.WIDTH, running[k]]
     return total
+
+
+@compiled
+def next_change_s(
+    floats: FloatArray, queue: IntArray, n_queue: int, running: IntArray, n_running: int, now_s: float
+) -> float:
+    """Return when the next plan of a running job is exceeded or a back-off ends, ``inf`` = never."""
+    soonest_s = np.inf
+    for k in range(n_running):
+        end_s = floats[c.PLAN_END, running[k]]
+        if now_s < end_s < soonest_s:
+            soonest_s = end_s
+    for k in range(n_queue):
+        until_s = floats[c.NOT_BEFORE, queue[k]]
+        if now_s < until_s < soonest_s:
+            soonest_s = until_s
+    return float(soonest_s)
