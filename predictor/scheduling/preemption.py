@@ -1,11 +1,11 @@
 """This module decides who may evict, who may be evicted, and whose eviction costs least.
 
-Cycles are impossible. By class, a job evicts only jobs of a higher eviction rank, and ranks are a strict
-order; a job that claims its team's own quota back evicts only what others borrowed, never who may evict it
-in turn. By order, a victim must hold its units ``advantage`` times longer than the job that takes them, and
-hold no quota of its team's own. On top, no job is evicted more
-often than ``most_evictions``, nor within ``least_runtime_s`` of its start, each eviction is followed by a
-growing back-off, and all evictions together are bounded per hour.
+Evictions cannot go round for ever. By class, a job evicts only jobs of a higher eviction rank, and ranks are
+a strict order; a job that claims its team's own quota back evicts only what others borrowed, never who may
+evict it in turn. By order, a victim must hold its units ``advantage`` times longer than the job that takes
+them, and hold no quota of its team's own. A changed class or forecast may still turn two jobs around, so no
+job is evicted more often than ``most_evictions``, nor within ``least_runtime_s`` of its start; each eviction
+is followed by a growing back-off, and all evictions together are bounded per hour.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """This module holds what the tests of whole batch jobs share: a job table and settings in a folder."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from pipelines.settings import PipelineSettings
 from pipelines.tracking_access import silence_telemetry
 from predictor.data.synthetic import WorkloadSpec, generate
 from predictor.data.table import write_table
+from tests.services.postgres import Postgres, find_binaries, running_postgres
 
 
 @pytest.fixture(scope="session")
@@ -53,3 +54,13 @@ def empty_mlflow_db(tmp_path_factory: pytest.TempPathFactory) -> Path:
         client = import_module("mlflow").MlflowClient(tracking_uri=f"sqlite:///{path}")
         client.search_experiments()
     return path
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Postgres]:
+    """A PostgreSQL server that the tests of a module may stop and start again."""
+    binaries, reason = find_binaries()
+    if binaries is None:
+        pytest.skip(reason)
+    with running_postgres(binaries) as server:
+        yield server

@@ -5,14 +5,13 @@ import random
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
 from tests.services.live_service import live_service
 from tests.services.load import Load, check, finish, loaded, replayed
-from tests.services.postgres import Postgres, find_binaries, running_postgres
+from tests.services.postgres import Postgres
 
 KILLS = int(os.environ.get("PREDICTOR__TEST_KILLS", "2"))  # the long form: 200
 TAKE_OVER_S = 10.0
@@ -33,15 +32,6 @@ def test_no_acknowledged_event_is_lost_or_doubled_over_kills(tmp_path: Path) -> 
         time.sleep(0.3)
         finish(loads, threads)
         check(store, loads, service)
-
-
-@pytest.fixture
-def database() -> Any:  # Any: a generator of servers
-    binaries, reason = find_binaries()
-    if binaries is None:
-        pytest.skip(reason)
-    with running_postgres(binaries) as server:
-        yield server
 
 
 def test_a_second_instance_takes_over_within_ten_seconds_without_loss_or_double(

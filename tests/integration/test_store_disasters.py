@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.services.live_service import LiveService, live_service
 from tests.services.load import Load, check, finish, loaded
-from tests.services.postgres import Postgres, find_binaries, running_postgres
+from tests.services.postgres import Postgres
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 PROBLEM = "application/problem+json"
@@ -109,15 +108,6 @@ def test_files_that_cannot_grow_lose_nothing_and_writes_go_on_when_they_can(tmp_
 
         ride_out(service, loads, lambda: limit(4096), lambda: limit(resource.RLIM_INFINITY))
         check(service.store, loads, service)
-
-
-@pytest.fixture(scope="module")
-def database() -> Any:  # Any: a generator of servers
-    binaries, reason = find_binaries()
-    if binaries is None:
-        pytest.skip(reason)
-    with running_postgres(binaries) as server:
-        yield server
 
 
 def test_a_crash_of_the_database_loses_nothing_and_writes_go_on_when_it_is_back(
