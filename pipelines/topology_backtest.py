@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.domain import Document
-from pipelines.topology_plots import topology_figures
+from pipelines.topology_plots import score_by_model, topology_figures
 from predictor.data.measurements import gpu_throughputs, mlperf_times, placements
 from predictor.errors import FormatError
 from predictor.evaluation.gpu_type_backtest import backtest_gpu_types
@@ -52,6 +52,7 @@ def backtest_topology_file(
         types = backtest_gpu_types(gpu_throughputs.read_gpu_throughputs(frame), seed=seed)
         scored = {split: _json(models) for split, models in types.splits.items()}
         _show(console, scored, f"GPU types, {types.groups:,} groups of {types.rows:,} runs")
+        _draw(scored, plots, "gpu_types.png")
         return labels | {"gpu_types": {"splits": _nested(scored), "groups": types.groups}}
     if set(mlperf_times.COLUMNS) <= set(frame.columns):
         runs = mlperf_times.read_mlperf_times(frame)
@@ -60,6 +61,7 @@ def backtest_topology_file(
         _show(
             console, {"all": scored["all"]}, f"MLPerf time to train, {report.rows:,} results of later rounds"
         )
+        _draw({"all": scored["all"]}, plots, "mlperf.png")
         quarantined = dict(runs.quarantined)
         return labels | {
             "mlperf": {"splits": _nested(scored), "results": report.rows, "quarantined": quarantined}
@@ -108,6 +110,25 @@ def _json(models: Mapping[str, object]) -> dict[str, Mapping[str, float]]:
     return {name: scores.to_json() for name, scores in models.items()}  # type: ignore[attr-defined]
 
 
+def _draw(
+    scored: Mapping[str, Mapping[str, Mapping[str, float]]], plots: Path | None, file_name: str
+) -> None:
+    """Draw the score that models are ranked by, where plots are asked for."""
+    if plots is None:
+        return
+    leading = _leading(scored)
+    values = {
+        split: {model: scores[leading] for model, scores in models.items()}
+        for split, models in scored.items()
+    }
+    score_by_model(values, leading, OURS).savefig(plots / file_name)
+
+
+def _leading(scored: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
+    """Return the first score, which models are ranked by."""
+    return next(iter(next(iter(next(iter(scored.values())).values()))))
+
+
 def _nested(scored: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Document:
     return {
         split: {"models": {name: dict(scores) for name, scores in models.items()}}
@@ -116,9 +137,9 @@ def _nested(scored: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Document
 
 
 def _show(console: Console, scored: Mapping[str, Mapping[str, Mapping[str, float]]], title: str) -> None:
+    leading = _leading(scored)
     for split, models in scored.items():
         first = next(iter(models.values()))
-        leading = next(iter(first))
         table = Table(
             title=f"{split}: {title}, by {leading}", box=SIMPLE_HEAD, padding=0, show_edge=False,
             title_justify="left",

@@ -1,4 +1,4 @@
-"""This module draws backtests of rankings of placements: regret by model, and calibration of the interval."""
+"""This module draws backtests of topology fit: a score by model, and calibration of the interval."""
 
 from collections.abc import Mapping
 
@@ -11,23 +11,29 @@ _OURS, _OTHERS = "#1f5fa8", "#9aa4b0"
 
 def topology_figures(splits: Mapping[str, SplitReport], ours: str) -> dict[str, Figure]:
     """Return the figures by file name."""
-    return {"topology_regret.png": regret(splits, ours), "topology_calibration.png": calibration(splits)}
+    regrets = {
+        name: {model: scores.regret for model, scores in part.models.items()} for name, part in splits.items()
+    }
+    return {
+        "topology_regret.png": score_by_model(regrets, "mean regret", ours),
+        "topology_calibration.png": calibration(splits),
+    }
 
 
-def regret(splits: Mapping[str, SplitReport], ours: str) -> Figure:
-    """Draw the mean regret of every model, one panel per split."""
+def score_by_model(splits: Mapping[str, Mapping[str, float]], score: str, ours: str) -> Figure:
+    """Draw one score of every model, one panel per split, the best first."""
     figure = Figure(figsize=(3.4 * len(splits), 3.2), layout="constrained")
-    for at, (name, part) in enumerate(splits.items()):
+    for at, (name, models) in enumerate(splits.items()):
         axes = figure.add_subplot(1, len(splits), at + 1)
-        ranked = sorted(part.models.items(), key=lambda item: item[1].regret)
-        colors = [_OURS if model == ours else _OTHERS for model, _ in ranked]
-        bars = axes.barh([model for model, _ in ranked], [score.regret for _, score in ranked], color=colors)
+        ranked = sorted(models, key=models.__getitem__)
+        colors = [_OURS if model == ours else _OTHERS for model in ranked]
+        bars = axes.barh(ranked, [models[model] for model in ranked], color=colors)
         axes.bar_label(bars, fmt="%.3f", padding=3, fontsize=8)
         axes.invert_yaxis()
-        axes.margins(x=0.2)
+        axes.margins(x=0.3)
         axes.tick_params(labelsize=8)
         axes.set_title(name, fontsize=9)
-        axes.set_xlabel("mean regret (lower is better)", fontsize=8)
+        axes.set_xlabel(f"{score} (lower is better)", fontsize=8)
     return figure
 
 
