@@ -18,7 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,34 @@ async def leads(client: httpx.AsyncClient) -> bool:
         return False
 
 
-def free_port() -> int:
-    """Return a port that nobody listens on."""
+@contextmanager
+def running_service(**settings: str) -> Iterator[tuple[str, int]]:
+    """Start a service with a queue and a store of its own; give its URL and the id of its process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+        port = probe.getsockname()[1]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        command = [sys.executable, "-m", "predictor.cli", "serve", "--insecure-dev", "--cluster", CLUSTER]
+        command += ["--port", str(port), "--models", str(folder / "none"), "--outcomes", str(folder / "o")]
+        environ = {
+            **os.environ, "PREDICTOR_STORE": f"sqlite:///{folder}/store.db",
+            "PREDICTOR_FALLBACK": str(Path(__file__).parents[1] / "models" / "fallback"), **settings,
+        }  # fmt: skip
+        with (folder / "log").open("wb") as log:
+            server = subprocess.Popen(command, stdout=log, stderr=log, env=environ)
+        try:
+            yield f"http://127.0.0.1:{port}", server.pid
+        finally:
+            server.kill()
+            server.wait()
+
+
+async def until_ready(client: httpx.AsyncClient) -> None:
+    """Wait until the service may write."""
+    async with asyncio.timeout(600):  # what is compiled once takes long where it never was
+        while not await leads(client):
+            await asyncio.sleep(0.2)
 
 
 async def fill(client: httpx.AsyncClient, waiting: int) -> None:
@@ -134,9 +157,7 @@ async def measure(url: str, options: argparse.Namespace) -> dict[str, float]:
     """Return all figures, in milliseconds."""
     limits = httpx.Limits(max_connections=200, max_keepalive_connections=200)
     async with httpx.AsyncClient(base_url=url, timeout=60, limits=limits) as client:
-        async with asyncio.timeout(600):  # what is compiled once takes long where it never was
-            while not await leads(client):
-                await asyncio.sleep(0.2)
+        await until_ready(client)
         await fill(client, options.waiting)
         await at_rate(client, options.rate, 1.0, 10**7)
         submits, pages = await at_rate(client, options.rate, options.seconds, 2 * 10**7)
@@ -158,20 +179,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
     console = Console()
-    with tempfile.TemporaryDirectory() as name:
-        folder, port = Path(name), free_port()
-        command = [sys.executable, "-m", "predictor.cli", "serve", "--insecure-dev", "--cluster", CLUSTER]
-        command += ["--port", str(port), "--models", str(folder / "none"), "--outcomes", str(folder / "o")]
-        bundle = Path("models/fallback").resolve()
-        store = f"sqlite:///{folder}/store.db"
-        environ = {**os.environ, "PREDICTOR_STORE": store, "PREDICTOR_FALLBACK": str(bundle)}
-        with (folder / "log").open("wb") as log:
-            server = subprocess.Popen(command, stdout=log, stderr=log, env=environ)
-        try:
-            figures = asyncio.run(measure(f"http://127.0.0.1:{port}", options))
-        finally:
-            server.kill()
-            server.wait()
+    with running_service() as (url, _):
+        figures = asyncio.run(measure(url, options))
     console.print(
         f"{options.waiting:,} waiting, {options.watchers:,} watchers, {options.rate:.0f} requests/s"
     )

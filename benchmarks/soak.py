@@ -14,9 +14,7 @@ import asyncio
 import json
 import os
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
@@ -25,7 +23,7 @@ from typing import Any
 
 import httpx
 import websockets
-from live import CLUSTER, free_port, job, leads
+from live import job, running_service, until_ready
 from rich.console import Console
 
 MIB = 2**20
@@ -136,9 +134,7 @@ async def soak(url: str, pid: int, options: argparse.Namespace) -> tuple[list[tu
     samples: list[tuple[float, float]] = []
     total_s = 60.0 * options.minutes
     async with httpx.AsyncClient(base_url=url, timeout=60) as client:
-        async with asyncio.timeout(600):  # what is compiled once takes long where it never was
-            while not await leads(client):
-                await asyncio.sleep(0.2)
+        await until_ready(client)
         day = Day(client, options.waiting)
         await day.fill()
         watchers = [asyncio.create_task(watch(url, stay_s)) for stay_s in (3.0, 20.0, 1e9)]
@@ -179,21 +175,8 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="also write the figures and samples here")
     options = parser.parse_args()
     console = Console()
-    with tempfile.TemporaryDirectory() as name:
-        folder, port = Path(name), free_port()
-        command = [sys.executable, "-m", "predictor.cli", "serve", "--insecure-dev", "--cluster", CLUSTER]
-        command += ["--port", str(port), "--models", str(folder / "none"), "--outcomes", str(folder / "o")]
-        environ = {
-            **os.environ, "PREDICTOR_STORE": f"sqlite:///{folder}/store.db", "PREDICTOR_MONITOR_S": "2",
-            "PREDICTOR_FALLBACK": str(Path(__file__).parents[1] / "models" / "fallback"),
-        }  # fmt: skip
-        with (folder / "log").open("wb") as log:
-            server = subprocess.Popen(command, stdout=log, stderr=log, env=environ)
-        try:
-            samples, day = asyncio.run(soak(f"http://127.0.0.1:{port}", server.pid, options))
-        finally:
-            server.kill()
-            server.wait()
+    with running_service(PREDICTOR_MONITOR_S="2") as (url, pid):
+        samples, day = asyncio.run(soak(url, pid, options))
     per_h = 3600 * day.statuses.total() / samples[-1][0]
     figures = judge(samples, options.warm_up, per_h)
     counts = {str(status): count for status, count in sorted(day.statuses.items())}

@@ -1,4 +1,4 @@
-"""This module is the base of the JSON routes that bypass the framework's request and response objects."""
+"""This module is the base of the routes that bypass the framework's request and response objects."""
 
 from abc import ABC, abstractmethod
 
@@ -15,8 +15,8 @@ class ClientGoneError(Exception):
     """The caller hung up before its body had arrived."""
 
 
-class BodyReader:
-    """What all endpoints with JSON bodies share: the limits of a body, and reading it.
+class Endpoint(ABC):
+    """An ASGI app whose errors are answered as problems, and which reads JSON bodies within limits.
 
     Args:
         path_format: template of the route, for the metrics.
@@ -31,6 +31,22 @@ class BodyReader:
     def __init__(self, path_format: str, max_body_bytes: int) -> None:
         self.path_format = path_format
         self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        scope["endpoint"] = self  # for the metrics
+        try:
+            await self._serve(scope, receive, send)
+        except ProblemError as error:
+            await send_problem(scope, send, error.problem)
+        except PredictorError as error:
+            await send_problem(scope, send, domain_problem(error))
+        except ClientGoneError:
+            return
+
+    @abstractmethod
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; what is raised is raised before the answer begins."""
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
         self._check_headers(scope)
@@ -74,8 +90,8 @@ class BodyReader:
             raise ProblemError(problem("body-too-large", detail, headers=_CLOSE))
 
 
-class JsonEndpoint(BodyReader, ABC):
-    """An ASGI app that reads a JSON body and answers JSON or a problem."""
+class JsonEndpoint(Endpoint):
+    """Reads a JSON body and answers JSON."""
 
     @abstractmethod
     async def answer(self, body: bytes) -> bytes:
@@ -85,20 +101,8 @@ class JsonEndpoint(BodyReader, ABC):
             ProblemError: the body cannot be answered.
         """
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        scope["endpoint"] = self  # for the metrics
-        try:
-            body = await self._read(scope, receive)
-            content = await self.answer(body)
-        except ProblemError as error:
-            await send_problem(scope, send, error.problem)
-            return
-        except PredictorError as error:
-            await send_problem(scope, send, domain_problem(error))
-            return
-        except ClientGoneError:
-            return
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        content = await self.answer(await self._read(scope, receive))
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": content})

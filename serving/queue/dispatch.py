@@ -7,38 +7,27 @@ import msgspec
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import Receive, Scope, Send
 
-from predictor.errors import PredictorError
 from serving.decoding import decode_struct, malformed
-from serving.endpoint import BodyReader, ClientGoneError
-from serving.middleware import request_id_of, send_problem
-from serving.problems import Fault, ProblemError, domain_problem, invalid_request, problem
+from serving.endpoint import Endpoint
+from serving.middleware import request_id_of
+from serving.problems import Fault, ProblemError, invalid_request, problem
 from serving.queue.operation import Call, Operation, Reply
 from serving.security.guard import require_scope
 
 _LONGEST_KEY = 200  # characters of an Idempotency-Key
 
 
-class OperationEndpoint(BodyReader):
-    """An ASGI app that serves one operation."""
+class OperationEndpoint(Endpoint):
+    """Serves one operation."""
 
     def __init__(self, operation: Operation, max_body_bytes: int) -> None:
         super().__init__(operation.path, max_body_bytes)
         self._operation = operation
         self._encoder = msgspec.json.Encoder()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        try:
-            require_scope(scope, self._operation.scope)
-            reply = await self._operation.handler(await self._call(scope, receive))
-        except ProblemError as error:
-            await send_problem(scope, send, error.problem)
-            return
-        except PredictorError as error:
-            await send_problem(scope, send, domain_problem(error))
-            return
-        except ClientGoneError:
-            return
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        require_scope(scope, self._operation.scope)
+        reply = await self._operation.handler(await self._call(scope, receive))
         await self._send(scope, send, reply)
 
     async def _call(self, scope: Scope, receive: Receive) -> Call:
