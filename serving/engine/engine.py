@@ -45,6 +45,10 @@ from serving.store.event_log import (
 from serving.store.writer import EventWriter
 
 _RETRY = (("Retry-After", "2"),)
+_ELSEWHERE = (
+    *_RETRY,
+    ("Connection", "close"),
+)  # behind one address, the next connection may reach the writer
 _LONGEST_SLEEP_S = 60.0  # then the clock is asked again: it may have been set
 
 
@@ -204,7 +208,7 @@ class Engine:
         """
         if self.role is not Role.LEADING or self._writer is None:
             detail = f"this instance is {self.role.value}" + (f": {self.fault}" if self.fault else "")
-            raise ProblemError(problem("not-the-writer", detail, headers=_RETRY))
+            raise ProblemError(problem("not-the-writer", detail, headers=_ELSEWHERE))
 
     async def apply(self, events: Sequence[Event], beside: Record = NOTHING_BESIDE) -> Applied:
         """Apply events of one instant, and return once they are on disk.
@@ -350,6 +354,7 @@ class Engine:
 
 
 def _unavailable(error: StoreError) -> Problem:
-    code = "not-the-writer" if isinstance(error, FencedError) else "store-unavailable"
     detail = f"nothing is known to be recorded: {error}; repeat with the same Idempotency-Key"
-    return problem(code, detail, headers=_RETRY)
+    if isinstance(error, FencedError):
+        return problem("not-the-writer", detail, headers=_ELSEWHERE)
+    return problem("store-unavailable", detail, headers=_RETRY)

@@ -237,6 +237,7 @@ async def test_a_standby_reads_and_follows_but_does_not_write(harness: Harness) 
             answer = await standby.post("/v1/jobs", json=job("c"))
             check_problem(answer, 503, "not-the-writer")
             assert answer.headers["retry-after"]
+            assert answer.headers["connection"] == "close"
             for method, path in (("DELETE", "/v1/jobs/a"), ("PATCH", "/v1/policy"), ("POST", "/v1/nodes")):
                 nodes = {"nodes": [{"pool": POOL, "node": 0}]}
                 bodies: dict[str, object] = {"DELETE": None, "PATCH": {"patch": {}}, "POST": nodes}

@@ -1,4 +1,4 @@
-"""This module checks what is deployed: images, units, manifests, alert rules and the dashboard."""
+"""This module checks what is deployed: units, manifests, alert rules and the dashboard."""
 
 import configparser
 import json
@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 import yaml
 
+from pipelines.settings import load_settings
+from predictor.cli import find_commands
+from predictor.data.clusters.example_files import load_cluster
+from predictor.scheduling.cluster_pools import cluster_pools
 from serving.settings import PREFIX, Settings
 from serving.telemetry import Telemetry
 
@@ -31,9 +36,52 @@ def of_kind(kind: str) -> dict[str, Any]:
     return next(document for document in documents() if document["kind"] == kind)
 
 
+def cron_jobs() -> list[dict[str, Any]]:
+    return [document["spec"] for document in documents() if document["kind"] == "CronJob"]
+
+
 def pods() -> list[dict[str, Any]]:
-    job = of_kind("CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-    return [of_kind("StatefulSet")["spec"]["template"]["spec"], job]
+    jobs = [spec["jobTemplate"]["spec"]["template"]["spec"] for spec in cron_jobs()]
+    return [of_kind("StatefulSet")["spec"]["template"]["spec"], *jobs]
+
+
+def config(name: str) -> dict[str, str]:
+    found = [one for one in documents() if one["kind"] == "ConfigMap" and one["metadata"]["name"] == name]
+    data: dict[str, str] = found[0]["data"]
+    return data
+
+
+def parsed(arguments: list[str]) -> dict[str, Any]:
+    """Return what a command of ours makes of its arguments, without running it."""
+    name, *rest = arguments
+    return typer.main.get_command(find_commands()[name].load()).make_context(name, rest).params
+
+
+def test_containers_run_commands_of_ours() -> None:
+    for pod in pods():
+        (container,) = pod["containers"]
+        assert parsed(container["args"])
+
+
+def test_a_retraining_runs_alike_at_night_and_where_the_service_asks_for_it() -> None:
+    nightly, requested = cron_jobs()
+    assert (nightly["concurrencyPolicy"], requested["concurrencyPolicy"]) == ("Forbid", "Forbid")
+    at_night, asked = (
+        spec["jobTemplate"]["spec"]["template"]["spec"]["containers"][0] for spec in (nightly, requested)
+    )
+    usual, extra = at_night.pop("args"), asked.pop("args")
+    assert nightly["jobTemplate"] == requested["jobTemplate"]  # all but the arguments
+    assert extra[: len(usual)] == usual
+    assert extra[len(usual) :] == ["--if-requested", config("predictor")["PREDICTOR_RETRAIN_REQUEST"]]
+
+
+def test_files_in_config_maps_are_what_the_commands_read(tmp_path: Path) -> None:
+    for name, text in {**config("predictor-cluster"), **config("predictor-retrain")}.items():
+        (tmp_path / name).write_text(text)
+    cluster = load_cluster(str(tmp_path / Path(config("predictor")["PREDICTOR_CLUSTER"]).name))
+    assert cluster_pools(cluster)
+    (outcomes,) = load_settings(tmp_path / "retrain.toml").data.outcomes
+    assert Path(outcomes).is_relative_to("/var/lib/predictor/outcomes")
 
 
 def exported_metrics() -> set[str]:
@@ -98,22 +146,6 @@ def test_every_variable_that_is_set_is_a_setting() -> None:
     given |= set(re.findall(r"(PREDICTOR_[A-Z_]+)=", (DEPLOY / "Dockerfile").read_text()))
     known = {PREFIX + name.upper() for name in Settings.model_fields}
     assert {name for name in given if name.startswith(PREFIX)} <= known
-
-
-def test_the_image_runs_as_nobody_special_and_reports_its_health() -> None:
-    lines = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ").splitlines()
-    steps = [line.split(None, 1) for line in lines if line.strip() and not line.startswith("#")]
-    known = {"FROM", "RUN", "COPY", "ENV", "USER", "WORKDIR", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT", "CMD"}
-    assert {step[0] for step in steps} <= known
-    assert [step[1] for step in steps if step[0] == "USER"] == ["10001"]
-    last = [step[0] for step in steps].index("FROM", 1)
-    assert {"HEALTHCHECK", "ENTRYPOINT", "USER"} <= {step[0] for step in steps[last:]}
-    for step in steps:
-        if step[0] == "COPY" and "--from" not in step[1]:
-            for source in step[1].split()[:-1]:
-                assert (DEPLOY.parent / source).exists(), source
-        if step[0] in ("ENTRYPOINT", "CMD"):
-            assert isinstance(json.loads(step[1]), list)
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: str(path.name))
