@@ -80,6 +80,7 @@ def serve(
     settings = read_settings(
         models=models, outcomes=outcomes, cluster=cluster, policy=policy, insecure_dev=insecure_dev or None
     )
+    check_queue_settings(settings)
     check_access(settings, host)
     logger = build_logger(sys.stderr, settings.log_level)
     capture_uvicorn(sys.stderr, settings.log_level)
@@ -99,6 +100,21 @@ def serve(
         logger.debug("interrupted")
     if not server.started:
         raise typer.Exit(1)
+
+
+def check_queue_settings(settings: Settings) -> None:
+    """Refuse settings that would have no effect.
+
+    Raises:
+        ArgumentError: they ask for what only a service with a queue does.
+    """
+    idle = {"PREDICTOR_POLICY": settings.policy, "PREDICTOR_RETRAIN_REQUEST": settings.retrain_request}
+    faults = [f"{name}={value} has no effect without a queue" for name, value in idle.items() if value]
+    if settings.cluster is None and faults:
+        raise ArgumentError(
+            "a service without a cluster keeps no queue and raises no alert; name one with --cluster or "
+            "PREDICTOR_CLUSTER, or leave these settings out", faults=faults,
+        )  # fmt: skip
 
 
 def check_access(settings: Settings, host: str) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from predictor.errors import ArgumentError
+from serving.commands.serve import check_queue_settings
 from serving.settings import read_settings
 
 
@@ -45,3 +46,11 @@ def test_reading_settings_ignores_the_process_environment_when_another_is_given(
     monkeypatch.setenv("PREDICTOR_MAX_JOBS", "7")
     assert read_settings({}).max_jobs == 10_000
     assert read_settings().max_jobs == 7
+
+
+def test_serve_refuses_settings_of_a_queue_where_there_is_none() -> None:
+    given = {"PREDICTOR_RETRAIN_REQUEST": "r.json", "PREDICTOR_POLICY": "p.toml"}
+    with pytest.raises(ArgumentError, match="--cluster") as caught:
+        check_queue_settings(read_settings(given))
+    assert len(caught.value.faults) == len(given)
+    check_queue_settings(read_settings({**given, "PREDICTOR_CLUSTER": "dgx-a100"}))
