@@ -6,7 +6,7 @@ this run lasts as long as the n-th of the one before, where the template as a wh
 RICC log one user sends the same 168 jobs several hundred times.)
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import cast
@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from predictor.features.history_kernel import NO_KEY, UNSEEN
-from predictor.features.request import NUMBERS, TEXTS, RequestColumns
+from predictor.features.request import KEY_NUMBERS, NUMBERS, TEXTS, RequestColumns, Row
 
-Key = tuple[str | float | None, ...]
+Key = Row
 IntArray = npt.NDArray[np.int64]
 
 
@@ -63,8 +63,7 @@ def kind_index(name: str) -> int:
     return [kind.name for kind in KEY_KINDS].index(name)
 
 
-_KEY_NUMBERS = NUMBERS[:6]  # no key looks at the others
-_COLUMNS = (*TEXTS, *_KEY_NUMBERS)
+_COLUMNS = (*TEXTS, *NUMBERS[:KEY_NUMBERS])
 _NEEDS: tuple[int, ...] = tuple(_COLUMNS.index(kind.needs) for kind in REQUEST_KINDS)
 
 
@@ -80,9 +79,11 @@ _PICKERS = tuple(_picker(kind.columns) for kind in REQUEST_KINDS)
 _TEMPLATE, _PLACE = kind_index("template"), kind_index("place")
 
 
-def _rows(requests: RequestColumns) -> Iterator[Key]:
-    """Yield the values of each job, ordered as _COLUMNS, None where nothing is known."""
-    numbers = requests.numbers[: len(_KEY_NUMBERS)].tolist()
+def _rows(requests: RequestColumns) -> Iterable[Row]:
+    """Return the values of each job, ordered as _COLUMNS, None where nothing is known."""
+    if requests.rows is not None:
+        return requests.rows
+    numbers = requests.numbers[:KEY_NUMBERS].tolist()
     return zip(
         *requests.texts.tolist(),
         *([None if value != value else value for value in column] for column in numbers),  # noqa: PLR0124  # NaN
@@ -108,6 +109,7 @@ class KeyNumbers:
     def __init__(self) -> None:
         self._numbers: tuple[dict[Key, int], ...] = tuple({} for _ in KEY_KINDS)
         self.count = 0
+        self._finders = tuple(zip(_NEEDS, _PICKERS, self._numbers[: len(REQUEST_KINDS)], strict=True))
 
     def number(self, requests: RequestColumns) -> IntArray:
         """Return the key numbers of jobs, shape (n, kinds), NO_KEY where a job has no such key.
@@ -164,30 +166,34 @@ class KeyNumbers:
         ]
 
     def find_places(self, numbers: IntArray, places: IntArray) -> None:
-        """Find the places of jobs in their sweeps without creating any; the twin of ``number_places``."""
+        """Find the places of jobs in their sweeps without creating any; the twin of ``number_places``.
+
+        The column of places is NO_KEY until then.
+        """
         known = self._numbers[_PLACE]
-        numbers[:, _PLACE] = [
-            NO_KEY if key is None else known.get(key, UNSEEN) for key in _place_keys(numbers, places)
-        ]
+        for row, key in enumerate(_place_keys(numbers, places)):
+            if key is not None:
+                numbers[row, _PLACE] = known.get(key, UNSEEN)
 
     def find(self, requests: RequestColumns) -> IntArray:
         """Return the key numbers of jobs without creating any, UNSEEN for keys nobody had before.
 
+        The column of places stays empty, see ``find_places``.
+
         Returns:
             shape (n, kinds).
         """
-        kinds = tuple(zip(_NEEDS, _PICKERS, self._numbers[: len(REQUEST_KINDS)], strict=True))
         found = [
             [
-                *(
-                    NO_KEY if row[needs] is None else numbers.get(pick(row), UNSEEN)
-                    for needs, pick, numbers in kinds
-                ),
-                NO_KEY,
+                NO_KEY if row[needs] is None else numbers.get(pick(row), UNSEEN)
+                for needs, pick, numbers in self._finders
             ]
             for row in _rows(requests)
         ]
-        return np.array(found, dtype=np.int64).reshape(len(requests), len(KEY_KINDS))
+        out = np.full((len(found), len(KEY_KINDS)), NO_KEY, dtype=np.int64)
+        if found:
+            out[:, : len(REQUEST_KINDS)] = found
+        return out
 
     def clusters(self) -> frozenset[str | float | None]:
         """Return the clusters that have a history; None stands for jobs that named none."""

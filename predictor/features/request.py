@@ -17,13 +17,14 @@ from predictor.features.names import name_group
 
 FloatArray = npt.NDArray[np.float64]
 TextArray = npt.NDArray[np.object_]
-
+Row = tuple[str | float | None, ...]
 
 TEXTS: tuple[str, ...] = ("cluster", "identity", "account", "queue", "qos", "gpu_type", "name")
 NUMBERS: tuple[str, ...] = (
     "submitted_s", "gpus", "nodes", "cpus", "memory_mib", "walltime_s",
     "array_index", "has_array", "has_dependency",
 )  # fmt: skip
+KEY_NUMBERS = 6  # no key looks at the others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +36,13 @@ class RequestColumns:
             queue; ``name`` is the job name reduced to its group (see ``name_group``).
         numbers: shape (len(NUMBERS), n). ``submitted_s`` is in UTC epoch seconds; ``has_array`` is 1 for a
             task of an array, ``has_dependency`` 1 for a job that waits for others.
+        rows: what keys are made of, job by job, None where nothing is known: TEXTS, then the first
+            KEY_NUMBERS of NUMBERS. Only where jobs came one by one, to spare the way back from columns.
     """
 
     texts: TextArray
     numbers: FloatArray
+    rows: Sequence[Row] | None = None
 
     def __len__(self) -> int:
         return int(self.numbers.shape[1])
@@ -127,23 +131,29 @@ def request_columns(frame: pd.DataFrame) -> RequestColumns:
 
 def columns_of_requests(jobs: Sequence[JobRequest]) -> RequestColumns:
     """Return the request columns of jobs that came one by one; the online twin of ``request_columns``."""
-    texts = [
+    rows: list[Row] = [
         (
             job.cluster, job.user or job.account or job.queue, job.account, job.queue, job.qos, job.gpu_type,
             None if job.job_name is None else name_group(job.job_name),
+            job.submitted_s, _known(job.requested_gpus), _known(job.requested_nodes),
+            _known(job.requested_cpus), _known(job.requested_memory_mib), _known(job.walltime_s),
         )
         for job in jobs
     ]  # fmt: skip
     numbers = [
         (
-            job.submitted_s, job.requested_gpus, job.requested_nodes, job.requested_cpus,
-            job.requested_memory_mib, job.walltime_s,
+            *row[len(TEXTS) :],
             job.array_task_index, job.array_job_id is not None, job.dependency is not None,
         )
-        for job in jobs
+        for row, job in zip(rows, jobs, strict=True)
     ]  # fmt: skip
     return RequestColumns(
-        texts=np.array(texts, dtype=object).reshape(len(jobs), len(TEXTS)).T,
+        texts=np.array(rows, dtype=object).reshape(len(jobs), len(TEXTS) + KEY_NUMBERS)[:, : len(TEXTS)].T,
         # None becomes NaN
         numbers=np.array(numbers, dtype=np.float64).reshape(len(jobs), len(NUMBERS)).T.copy(order="C"),
+        rows=rows,
     )
+
+
+def _known(value: float | None) -> float | None:
+    return value if value == value else None  # noqa: PLR0124  # NaN

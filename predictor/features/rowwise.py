@@ -66,10 +66,9 @@ class CategoryCodes:
 
     def read(self, requests: RequestColumns) -> FloatArray:
         """Return the codes of n jobs, shape (len(CATEGORIES), n), NaN for values never seen in training."""
-        columns = requests.texts[_CATEGORY_PLACES].tolist()
         found = [
-            [table.get(value, math.nan) for value in column]
-            for table, column in zip(self._tables, columns, strict=True)
+            [table.get(value, math.nan) for value in requests.texts[place].tolist()]
+            for table, place in zip(self._tables, _CATEGORY_PLACES, strict=True)
         ]
         return np.array(found, dtype=np.float64)
 

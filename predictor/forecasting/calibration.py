@@ -128,11 +128,10 @@ class Calibration:
         if self._map is None:
             out[:] = _WANTED
             return out
-        known = np.array([self.names.get(who, -1) for who in identity], dtype=np.int64)
-        known[known >= len(self._map.own)] = -1
+        known = np.array([self.names.get(who, -1) for who in identity.tolist()], dtype=np.int64)
         read_levels(
-            self._map.bounds, self._map.middles, self._map.own, self._groups(length_log_s), known, EDGES,
-            _WANTED, self.settings.middle_share, _BOUND_SHARE, out,
+            self._map.bounds, self._map.middles, self._map.own, self.length_edges_log_s, length_log_s, known,
+            EDGES, _WANTED, self.settings.middle_share, _BOUND_SHARE, out,
         )  # fmt: skip
         return out
 

@@ -1,5 +1,6 @@
 """This module is the duration model: four experts, their pool, and its calibration."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
@@ -7,8 +8,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from predictor.contracts.forecast import LEVELS, DurationForecasts
+from predictor.contracts.forecast import LEVELS, MIN_DURATION_S, DurationForecasts
 from predictor.features.assemble import FeatureTable, feature_names
+from predictor.features.compiled import compiled
 from predictor.features.history import RECENT_KINDS
 from predictor.features.history_kernel import READINGS
 from predictor.features.keys import KEY_KINDS
@@ -16,14 +18,17 @@ from predictor.features.rowwise import ROWWISE_NAMES, Vocabulary
 from predictor.forecasting.calibration import Calibration, CalibrationSettings
 from predictor.forecasting.expert_weights import ExpertWeights, WeightSettings, expert_losses
 from predictor.forecasting.pit_evidence import PitReadings
-from predictor.forecasting.pool import pool_cdf, pooled_quantiles
+from predictor.forecasting.pool import pool_cdf, pooled_quantiles, weighted_mean
 from predictor.forecasting.quantile_boosting import BoostingSettings, QuantileBoosting
-from predictor.forecasting.recent_runs import recent_quantiles
+from predictor.forecasting.recent_runs import write_empirical
 from predictor.forecasting.survival_forest import ForestSettings, SurvivalForest
 
 FloatArray = npt.NDArray[np.float64]
 
+_LEVELS = np.array(LEVELS)
 _MEDIAN = LEVELS.index(0.5)
+# all forecasts at LEVELS share one array of them
+_NONE = DurationForecasts.build(np.empty((0, len(LEVELS))), np.empty(0))
 _USER, _TEMPLATE, _PLACE = (RECENT_KINDS.index(kind) for kind in ("user", "template", "place"))
 EXPERTS: tuple[str, ...] = ("survival_forest", "quantile_boosting", "recent_runs", "same_place")
 # support class x expert: before any outcome, the last runs deserve trust only where there are some
@@ -36,7 +41,8 @@ _LOAD_READINGS = frozenset(
      "running_mean_elapsed_log_s", "running_oldest_elapsed_log_s"}
 )  # fmt: skip
 _OWN_KINDS = frozenset({"user", "template", "shape", "limit", "name"})
-_SHARED_KINDS = frozenset({"account", "queue", "request"})
+_FOREST_KINDS = _OWN_KINDS | {"account", "queue", "request"}
+_BOOSTING_KINDS = _OWN_KINDS | {"place"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +92,12 @@ def forest_columns() -> npt.NDArray[np.intp]:
 
     Without the place in a sweep, which few jobs have: with it the forest was worse on Graham.
     """
-    return _columns(_OWN_KINDS | _SHARED_KINDS)
+    return _columns(_FOREST_KINDS)
 
 
 def boosting_columns() -> npt.NDArray[np.intp]:
     """Return the feature columns of the boosting: request, own habits and those of the place in a sweep."""
-    return _columns(_OWN_KINDS | {"place"})
+    return _columns(_BOOSTING_KINDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,11 +117,8 @@ class Experts:
         """Return the log quantiles of all experts, shape (n, len(EXPERTS), L)."""
         forest = self.forest.predict(features.values, forest_columns())
         boosted = self.boosting.predict(features.values, features.reference_log_s, boosting_columns())
-        by_user = recent_quantiles(features.recent_log_s[:, _USER], forest)
-        recent = recent_quantiles(features.recent_log_s[:, _TEMPLATE], by_user)
         out = np.empty((len(features), len(EXPERTS), len(LEVELS)))
-        out[:, 0], out[:, 1], out[:, 2] = forest, boosted, recent
-        out[:, 3] = recent_quantiles(features.recent_log_s[:, _PLACE], recent)
+        _join(forest, boosted, features.recent_log_s, _USER, _TEMPLATE, _PLACE, _LEVELS, out)
         return out
 
 
@@ -190,7 +193,7 @@ class OnlineState:
             experts=experts,
             weights=weights,
             support=support,
-            median_log_s=(experts[:, :, _MEDIAN] * weights).sum(axis=1),
+            median_log_s=weighted_mean(experts, weights, _MEDIAN),
             identity=features.identity,
             limit_s=features.limit_s,
             submitted_s=submitted_s,
@@ -199,9 +202,9 @@ class OnlineState:
     def forecast(self, raw: RawForecasts) -> DurationForecasts:
         """Pool and calibrate; quantiles at LEVELS, monotone and never above the limit."""
         levels = self.calibration.raw_levels(raw.median_log_s, raw.identity)
-        return DurationForecasts.build(
-            np.exp(pooled_quantiles(raw.experts, raw.weights, levels)), raw.limit_s
-        )
+        quantiles_s = pooled_quantiles(raw.experts, raw.weights, levels)
+        _to_seconds(quantiles_s, raw.limit_s, MIN_DURATION_S)
+        return DurationForecasts(levels=_NONE.levels, quantiles_s=quantiles_s, limit_s=raw.limit_s)
 
     def refresh(
         self, now_s: float, running: RawForecasts | None = None, start_s: FloatArray | None = None,
@@ -262,3 +265,60 @@ def _readings(
         below=below, upto=upto, observed=observed, length_log_s=raw.median_log_s, identity=raw.identity,
         submitted_s=raw.submitted_s, start_s=start_s,
     )  # fmt: skip
+
+
+@compiled
+def _to_seconds(quantiles: FloatArray, limit_s: FloatArray, least_s: float) -> None:
+    """Turn log quantiles into seconds that ascend and keep to the limit, as ``DurationForecasts.build`` does.
+
+    Args:
+        quantiles: shape (n, L), log seconds; overwritten with seconds.
+        limit_s: shape (n,), ``inf`` = none.
+        least_s: no quantile is shorter.
+    """
+    for row in range(quantiles.shape[0]):
+        most_s = max(limit_s[row], least_s)
+        out = quantiles[row]
+        for index in range(out.shape[0]):
+            value = math.exp(out[index])
+            place = index
+            while place > 0 and out[place - 1] > value:
+                out[place] = out[place - 1]
+                place -= 1
+            out[place] = value
+        for index in range(out.shape[0]):
+            out[index] = min(max(out[index], least_s), most_s)
+
+
+@compiled
+def _join(
+    forest: FloatArray,
+    boosted: FloatArray,
+    runs: npt.NDArray[np.float32],
+    user: int,
+    template: int,
+    place: int,
+    levels: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Put the experts side by side: the last runs of the template, else of the user, else the forest; and
+    those of the place, else of the template.
+
+    Args:
+        forest, boosted: shape (n, L), log quantiles.
+        runs: shape (n, kinds, RECENT), logs of the last durations.
+        user, template, place: which of the kinds.
+        levels: shape (L,).
+        out: shape (n, K, L), written.
+    """
+    scratch = np.empty(runs.shape[2])
+    for row in range(out.shape[0]):
+        of_forest, of_boosting, recent, of_place = out[row, 0], out[row, 1], out[row, 2], out[row, 3]
+        of_forest[:] = forest[row]
+        of_boosting[:] = boosted[row]
+        if not write_empirical(runs[row, template], levels, scratch, recent) and not write_empirical(
+            runs[row, user], levels, scratch, recent
+        ):
+            recent[:] = of_forest
+        if not write_empirical(runs[row, place], levels, scratch, of_place):
+            of_place[:] = recent

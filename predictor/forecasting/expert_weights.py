@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from predictor.contracts.forecast import LEVELS, level_weights
+from predictor.features.compiled import compiled
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -93,20 +94,16 @@ class ExpertWeights:
 
     def weights(self, support: npt.NDArray[np.int64], identity: npt.NDArray[np.object_]) -> FloatArray:
         """Return the weights of the experts for n jobs, shape (n, K)."""
-        classes = support_class(support)
         if self._table is None:
             losses = np.stack([regret.loss for regret in self.overall])
             self._table = np.log(self.prior) - self.settings.rate * losses
-        score = self._table[classes]
-        for row, who in enumerate(identity):
+        out = np.zeros((len(support), self.prior.shape[1]))
+        for row, who in enumerate(identity.tolist()):
             own = self.submitters.get(who)
             if own is not None:
-                score[row] -= self.settings.submitter_rate * own.loss
-        score -= score.max(axis=1, keepdims=True)
-        raw = np.exp(score)
-        raw /= raw.sum(axis=1, keepdims=True)
-        floor = self.settings.floor
-        return np.asarray(floor + (1.0 - floor * raw.shape[1]) * raw)
+                out[row] = own.loss
+        _weigh(support, _SUPPORT_EDGES, self._table, self.settings.submitter_rate, self.settings.floor, out)
+        return out
 
     def learn(
         self,
@@ -140,3 +137,39 @@ class ExpertWeights:
             group = self.overall[classes[row]]
             group.burst = 0.0
             group.add(excess[row] * scale, at_s, settings.half_life_s, settings.burst_half_life_s)
+
+
+@compiled
+def _weigh(
+    support: npt.NDArray[np.int64],
+    edges: npt.NDArray[np.int64],
+    scores: FloatArray,
+    rate: float,
+    floor: float,
+    out: FloatArray,
+) -> None:
+    """Turn scores and losses into weights.
+
+    Args:
+        support: shape (n,), finished runs of the template.
+        edges: what parts the classes of support, ascending.
+        scores: shape (classes, K).
+        rate: learning rate of the submitter's own losses.
+        floor: least weight.
+        out: shape (n, K), the submitter's own losses; overwritten with the weights.
+    """
+    kinds = out.shape[1]
+    for row in range(out.shape[0]):
+        place = 0
+        while place < edges.shape[0] and support[row] >= edges[place]:
+            place += 1
+        best = -np.inf
+        for kind in range(kinds):
+            out[row, kind] = scores[place, kind] - rate * out[row, kind]
+            best = max(best, out[row, kind])
+        total = 0.0
+        for kind in range(kinds):
+            out[row, kind] = math.exp(out[row, kind] - best)
+            total += out[row, kind]
+        for kind in range(kinds):
+            out[row, kind] = floor + (1.0 - floor * kinds) * (out[row, kind] / total)

@@ -63,7 +63,7 @@ class LiveForecaster:
             calibration_id=self.calibration_id,
         )
         self._remember(jobs, raw)
-        answers = []
+        answers: list[JobForecast] = []
         columns = (
             forecasts.quantiles_s.tolist(), forecasts.mean_s().tolist(), forecasts.limit_s.tolist(),
             features.support[:, :2].tolist(),
@@ -79,7 +79,7 @@ class LiveForecaster:
                     support_level=level,
                     support=support,
                     provenance=provenance,
-                    distribution=forecasts.row(row),
+                    distribution=forecasts if len(jobs) == 1 else forecasts.row(row),
                 )
             )
         return answers

@@ -123,7 +123,8 @@ def read_levels(
     bounds: FloatArray,
     middles: FloatArray,
     own: FloatArray,
-    lengths: IntArray,
+    length_edges: FloatArray,
+    lengths: FloatArray,
     which_own: IntArray,
     edges: FloatArray,
     wanted: FloatArray,
@@ -134,11 +135,13 @@ def read_levels(
     """Write the raw levels to read for n jobs, ascending along a row.
 
     Args:
-        bounds: shape (groups, B), distribution functions that upper levels are read from.
+        bounds: shape (groups, B), distribution functions that upper levels are read from; the first is that
+            of all jobs, the others those of jobs of one length.
         middles: shape (groups, B), those that the middle is read from.
         own: shape (submitters, B), what is left to correct for single submitters after the groups.
-        lengths: shape (n,), group of each job.
-        which_own: shape (n,), submitter of each job, -1 = unknown.
+        length_edges: shape (groups - 2,), what parts the lengths, ascending.
+        lengths: shape (n,), length of each job.
+        which_own: shape (n,), submitter of each job; one that is not in ``own`` is unknown.
         edges: shape (B + 1,).
         wanted: shape (P,), probabilities, ascending.
         middle_share: how much of the correction of the middle is applied.
@@ -146,7 +149,8 @@ def read_levels(
         out: shape (n, P), written.
     """
     for row in range(lengths.shape[0]):
-        group, submitter = lengths[row], which_own[row]
+        group = 1 + np.searchsorted(length_edges, lengths[row], side="right")
+        submitter = which_own[row] if which_own[row] < own.shape[0] else -1
         last = -np.inf
         for place in range(wanted.shape[0]):
             asked = logit(wanted[place])

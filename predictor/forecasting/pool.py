@@ -17,6 +17,7 @@ from predictor.features.compiled import compiled
 
 FloatArray = npt.NDArray[np.float64]
 
+_LEVELS = np.array(LEVELS)
 LEAST_TAIL_SCALE = 0.05  # log seconds; also an expert that names one duration leaves room beside it
 _TAIL_STEPS = 4  # levels between the outermost one and the one that sets the slope of the tail
 _BISECTIONS = 40
@@ -34,7 +35,20 @@ def pooled_quantiles(experts: FloatArray, weights: FloatArray, probabilities: Fl
         shape (n, P).
     """
     out = np.empty(probabilities.shape)
-    _read_pool(experts, weights, np.array(LEVELS), probabilities, out)
+    _read_pool(experts, weights, _LEVELS, probabilities, out)
+    return out
+
+
+def weighted_mean(experts: FloatArray, weights: FloatArray, place: int) -> FloatArray:
+    """Return the weighted mean of one quantile of the experts, shape (n,).
+
+    Args:
+        experts: shape (n, K, L).
+        weights: shape (n, K).
+        place: which of the L quantiles.
+    """
+    out = np.empty(len(experts))
+    _mean_at(experts, weights, place, out)
     return out
 
 
@@ -49,8 +63,16 @@ def pool_cdf(
         log_duration: shape (n,).
     """
     below, upto = np.empty(len(experts)), np.empty(len(experts))
-    _cdf(experts, weights, np.array(LEVELS), log_duration, below, upto)
+    _cdf(experts, weights, _LEVELS, log_duration, below, upto)
     return below, upto
+
+
+@compiled
+def _mean_at(experts: FloatArray, weights: FloatArray, place: int, out: FloatArray) -> None:
+    for row in range(experts.shape[0]):
+        out[row] = 0.0
+        for kind in range(experts.shape[1]):
+            out[row] += experts[row, kind, place] * weights[row, kind]
 
 
 @compiled

@@ -30,22 +30,37 @@ def recent_quantiles(recent_log_s: npt.NDArray[np.float32], otherwise: FloatArra
 
 @compiled
 def _empirical(recent: npt.NDArray[np.float32], levels: FloatArray, out: FloatArray) -> None:
-    most = recent.shape[1]
-    ascending = np.empty(most)
+    scratch = np.empty(recent.shape[1])
     for row in range(recent.shape[0]):
-        size = 0
-        while size < most and not np.isnan(recent[row, size]):
-            value = np.float64(recent[row, size])
-            place = size
-            while place > 0 and ascending[place - 1] > value:
-                ascending[place] = ascending[place - 1]
-                place -= 1
-            ascending[place] = value
-            size += 1
-        if size == 0:
-            continue
-        for index in range(levels.shape[0]):
-            position = levels[index] * (size - 1)
-            low = int(position)
-            high = min(low + 1, size - 1)
-            out[row, index] = ascending[low] + (position - low) * (ascending[high] - ascending[low])
+        write_empirical(recent[row], levels, scratch, out[row])
+
+
+@compiled
+def write_empirical(
+    recent: npt.NDArray[np.float32], levels: FloatArray, scratch: FloatArray, out: FloatArray
+) -> bool:
+    """Write the empirical quantiles of the last runs of one job; returns False where there are none.
+
+    Args:
+        recent: shape (RECENT,), newest first, NaN-padded.
+        levels: shape (L,).
+        scratch: shape (RECENT,), overwritten.
+        out: shape (L,), written.
+    """
+    size = 0
+    while size < recent.shape[0] and not np.isnan(recent[size]):
+        value = np.float64(recent[size])
+        place = size
+        while place > 0 and scratch[place - 1] > value:
+            scratch[place] = scratch[place - 1]
+            place -= 1
+        scratch[place] = value
+        size += 1
+    if size == 0:
+        return False
+    for index in range(levels.shape[0]):
+        position = levels[index] * (size - 1)
+        low = int(position)
+        high = min(low + 1, size - 1)
+        out[index] = scratch[low] + (position - low) * (scratch[high] - scratch[low])
+    return True
