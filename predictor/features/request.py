@@ -25,6 +25,8 @@ NUMBERS: tuple[str, ...] = (
     "array_index", "has_array", "has_dependency",
 )  # fmt: skip
 KEY_NUMBERS = 6  # no key looks at the others
+_SUBMITTED, _GPUS, _WALLTIME = (NUMBERS.index(name) for name in ("submitted_s", "gpus", "walltime_s"))
+_IDENTITY = TEXTS.index("identity")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,22 +60,26 @@ class RequestColumns:
     @property
     def submitted_s(self) -> FloatArray:
         """UTC epoch seconds, shape (n,)."""
-        return self.number("submitted_s")
+        found: FloatArray = self.numbers[_SUBMITTED]
+        return found
 
     @property
     def gpus(self) -> FloatArray:
         """Requested GPUs, shape (n,)."""
-        return self.number("gpus")
+        found: FloatArray = self.numbers[_GPUS]
+        return found
 
     @property
     def walltime_s(self) -> FloatArray:
         """Requested limit in seconds, shape (n,)."""
-        return self.number("walltime_s")
+        found: FloatArray = self.numbers[_WALLTIME]
+        return found
 
     @property
     def identity(self) -> TextArray:
         """Who submitted, shape (n,)."""
-        return self.text("identity")
+        found: TextArray = self.texts[_IDENTITY]
+        return found
 
 
 def _text(frame: pd.DataFrame, name: str) -> TextArray:

@@ -173,8 +173,12 @@ class PackedTrees:
 
     def sums(self, features: npt.NDArray[np.float32], columns: npt.NDArray[np.intp] | None) -> FloatArray:
         """Return the sum of each model's leaf values, shape (n, models), added in the order of the trees."""
+        chosen = self._features if columns is None else columns
         out = np.empty((len(features), len(self._models) - 1))
-        _sum_leaves(self.leaves(features, columns), self._leaf_value, self._models, out)
+        _walk_and_sum(
+            features, chosen, self._words, self._leaf, self._roots, self._order, self._alive,
+            self._leaf_value, self._models, out,
+        )  # fmt: skip
         return out
 
 
@@ -278,9 +282,20 @@ def _walk(
 
 
 @compiled
-def _sum_leaves(
-    leaves: IntArray, leaf_value: FloatArray, models: npt.NDArray[np.int64], out: FloatArray
+def _walk_and_sum(
+    features: npt.NDArray[np.float32],
+    columns: npt.NDArray[np.intp],
+    words: npt.NDArray[np.int64],
+    leaf: npt.NDArray[np.int64],
+    roots: npt.NDArray[np.int64],
+    order: npt.NDArray[np.int64],
+    alive: npt.NDArray[np.int64],
+    leaf_value: FloatArray,
+    models: npt.NDArray[np.int64],
+    out: FloatArray,
 ) -> None:
+    leaves = np.empty((features.shape[0], roots.shape[0]), dtype=np.int32)
+    _walk(features, columns, words, leaf, roots, order, alive, leaves)
     for row in range(leaves.shape[0]):
         for model in range(out.shape[1]):
             total = 0.0
