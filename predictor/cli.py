@@ -27,7 +27,7 @@ SUMMARIES = {
     "explain": "why a job has its place in the queue, why not now, when",
     "serve": "answer schedulers over HTTP",
     "keys": "make, list and revoke API keys of the service",
-    "store": "migrate, check, export and prune the database of the service",
+    "store": "migrate, check, back up, export and prune the database of the service",
     "review": "open the MLflow UI on our store",
 }
 EXIT_REFUSED = 1

@@ -1,4 +1,4 @@
-"""This module is the command ``predictor store``: migrate, check, export and prune the service's database."""
+"""This module is the command ``predictor store``: migrate, check, back up, export and prune the database."""
 
 import json
 import time
@@ -12,6 +12,7 @@ import typer
 from sqlalchemy import Engine
 
 from serving.settings import read_settings
+from serving.store.backup import back_up
 from serving.store.database import open_database
 from serving.store.export import export_events, export_rows
 from serving.store.schema import migrate, require_current, schema_status
@@ -27,6 +28,8 @@ Examples:
 
   predictor store migrate --store postgresql://predictor@db/predictor
 
+  predictor store backup --out backup/service.db
+
   predictor store export --rows --out runs/outcomes/outcomes-event-log.jsonl
 
   predictor store prune --days 90
@@ -37,7 +40,7 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.callback(epilog=EXAMPLES)
 def store() -> None:
-    """Migrate, check, export and prune the database of events, answers, checkpoints and API keys."""
+    """Migrate, check, back up, export and prune the database of events, answers, checkpoints and API keys."""
 
 
 @app.command("migrate", epilog=EXAMPLES)
@@ -63,6 +66,20 @@ def status(*, store: _Store = None, as_json: _Json = False) -> None:
             "checkpoint_age_s": None if checkpoint is None else round(time.time() - checkpoint.moment_s, 1),
         }  # fmt: skip
     _print(facts, "\n".join(f"{name:<20} {value}" for name, value in facts.items()), as_json)
+
+
+@app.command(epilog=EXAMPLES)
+def backup(
+    *,
+    out: Annotated[Path, typer.Option(help="File to write; it must not exist.")],
+    store: _Store = None,
+    as_json: _Json = False,
+) -> None:
+    """Copy an SQLite database whole, also while the service runs; PostgreSQL has pg_dump."""
+    with _engine(store) as engine:
+        require_current(engine)
+        size = back_up(engine, out)
+    _print({"file": str(out), "bytes": size}, f"wrote {size:,} bytes to '{out}'", as_json)
 
 
 @app.command(epilog=EXAMPLES)

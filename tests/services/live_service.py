@@ -32,6 +32,7 @@ class LiveService:
     store: str
     port: int
     name: str = "a"
+    program: Path = ROOT  # the packages in this folder come before the installed ones
     clock_offset: Path | None = None  # a file with the seconds by which the clock of the process is off
     settings: dict[str, str] = field(default_factory=dict)  # further variables of its environment
     secure: bool = False  # asks for API keys, see `key`
@@ -55,7 +56,7 @@ class LiveService:
         environ |= {"PREDICTOR_STORE": self.store, "PREDICTOR_FALLBACK": str(ROOT / "models" / "fallback")}
         environ |= self.settings
         with (self.root / f"service-{self.name}.log").open("ab") as log:
-            self.process = subprocess.Popen(command, env=environ, stdout=log, stderr=log, cwd=ROOT)
+            self.process = subprocess.Popen(command, env=environ, stdout=log, stderr=log, cwd=self.program)
         return self
 
     def start(self) -> "LiveService":
