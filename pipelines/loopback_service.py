@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 from predictor.errors import PipelineError
 
 LOOPBACK = "127.0.0.1"
-PATIENCE_S = 60.0
+PATIENCE_S = 600.0  # the first start compiles, for minutes on a busy machine; an end is noticed at once
 _GRACE_S = 40.0  # longer than the service gives running requests at its end
 Body = Mapping[str, Any]  # Any: JSON values
 

@@ -244,6 +244,7 @@ def point_out(service: LoopbackService, directory: Path, models: Path, show: Sta
 
 def start_day(queue: LoopbackService, frame: pd.DataFrame, show: Stage) -> SimulatedDay:
     """Fill the queue with the jobs of a morning."""
+    show("starting a second service, with a queue (the first time it compiles for a minute or more)")
     queue.wait_until_ready()
     day = SimulatedDay(queue, busy_day(frame, UNITS))
     day.begin()
