@@ -134,7 +134,8 @@ def decode_struct(
 
 @lru_cache(maxsize=1024)  # a caller that misspells a name does so in every job
 def _unknown(name: str, allowed: tuple[str, ...]) -> str:
-    close = difflib.get_close_matches(name, allowed, n=1, cutoff=0.5)
+    parts = [one for one in allowed if name.lower() in one.split("_")]  # such as 'gpus' of 'requested_gpus'
+    close = parts or difflib.get_close_matches(name, allowed, n=1, cutoff=0.6)
     if close:
         return f"'{name}' is no field; did you mean '{close[0]}'?"
     return f"'{name}' is no field; allowed are {', '.join(sorted(allowed))}"

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+import msgspec
+
 from predictor.contracts.decisions import Decision, Refused
 from predictor.contracts.events import (
     Event,
@@ -17,15 +19,16 @@ from predictor.contracts.events import (
 )
 from predictor.scheduling import views
 from predictor.scheduling.coordinator import Coordinator
-from serving.engine.changes import decision_kind, decision_view, reason_view
+from serving.engine.changes import decision_view
 from serving.engine.engine import Engine
 from serving.engine.steps import Applied
 from serving.names import Names
 from serving.ports import Forecast
 from serving.problems import Fault, Problem, ProblemError, invalid_request, problem
 from serving.queue.node_changes import node_events
-from serving.queue.once import Once
+from serving.queue.once import Once, audit_of
 from serving.queue.operation import Call, Reply
+from serving.queue.refusals import conflict, duplicate, refused
 from serving.queue.schemas import (
     ChangeReceipt,
     ClassChange,
@@ -48,6 +51,7 @@ from serving.schemas import (
     as_epoch_s,
     field_names,
 )
+from serving.store.event_log import AuditEntry
 
 
 class Forecasts(Protocol):
@@ -126,7 +130,7 @@ class QueueCommands:
         known = await self._forecasts.forecast([jobs[place] for place in good], now_s)
         for place in good:  # while forecasts were made, others may have submitted the same
             if self._engine.coordinator.knows(str(jobs[place].job_id)):
-                found[place] = _duplicate(jobs[place])
+                found[place] = duplicate(str(jobs[place].job_id))
         kept = [(place, answer) for place, answer in zip(good, known, strict=True) if place not in found]
         now_s = self._engine.now_s()
         events = [
@@ -139,7 +143,7 @@ class QueueCommands:
         }
 
         def receipts(applied: Applied) -> SubmissionReceipts:
-            return self._receipts(jobs, found, views, applied)
+            return self._receipts(jobs, found, views, applied, prefix)
 
         if not events:
             return receipts(Applied(sequence=self._engine.sequence, now_s=now_s, decisions=()))
@@ -156,7 +160,7 @@ class QueueCommands:
         if faults:
             return invalid_request(faults)
         if str(job.job_id) in taken or self._engine.coordinator.knows(str(job.job_id)):
-            return _duplicate(job)
+            return duplicate(str(job.job_id))
         if self._engine.coordinator.waiting + len(taken) >= self._most_waiting:
             detail = f"{self._most_waiting} jobs wait already; submit again when there is room"
             return problem("queue-full", detail, headers=(("Retry-After", "60"),))
@@ -164,7 +168,7 @@ class QueueCommands:
 
     def _receipts(
         self, jobs: Sequence[Submission], found: dict[int, Problem], views: dict[int, ForecastView | None],
-        applied: Applied,
+        applied: Applied, prefix: str,
     ) -> SubmissionReceipts:  # fmt: skip
         of_job: dict[str, list[Decision]] = {}
         for decision in applied.decisions:
@@ -173,8 +177,10 @@ class QueueCommands:
         for place, job in enumerate(jobs):
             job_id = str(job.job_id)
             own = of_job.get(job_id, [])
-            refused = next((one for one in own if isinstance(one, Refused)), None)
-            refusal = found.get(place) or (None if refused is None else _refused(refused, place, len(jobs)))
+            never = next((one for one in own if isinstance(one, Refused)), None)
+            refusal = found.get(place)
+            if refusal is None and never is not None:
+                refusal = refused(never, self._engine.coordinator, prefix.format(place))
             if refusal is not None:
                 items.append(FailedItem(status=refusal.status, job_id=job_id, problem=refusal.view()))
                 continue
@@ -212,12 +218,17 @@ class QueueCommands:
         deadline_s = None if body.deadline_at is None else as_epoch_s(body.deadline_at)
 
         async def work() -> Reply:
-            job_id = self._known(call)
+            job_id, now_s = self._known(call), self._engine.now_s()
             event = JobChanged(
-                now_s=self._engine.now_s(), job_id=job_id, workload_class=body.workload_class,
-                deadline_s=deadline_s,
-            )  # fmt: skip
-            return await self._one(call, job_id, event)
+                now_s=now_s, job_id=job_id, workload_class=body.workload_class, deadline_s=deadline_s
+            )
+            audits: tuple[AuditEntry, ...] = ()
+            if self._changes(event):
+                said = {
+                    name: value for name, value in msgspec.structs.asdict(body).items() if value is not None
+                }
+                audits = (audit_of(call, said, now_s=now_s, action="job.change", target=job_id),)
+            return await self._one(call, job_id, event, audits)
 
         return await self._once.run(call, work)
 
@@ -252,25 +263,33 @@ class QueueCommands:
         return await self._once.run(call, lambda: self._nodes(call, body))
 
     async def _nodes(self, call: Call, body: NodeChanges) -> Reply:
-        events = node_events(self._engine.coordinator, body.nodes, self._engine.now_s())
+        now_s = self._engine.now_s()
+        events = node_events(self._engine.coordinator, body.nodes, now_s)
+        audit = audit_of(call, {"nodes": body.nodes}, now_s=now_s, action="nodes.change", target="nodes")
 
         def receipt(applied: Applied) -> ChangeReceipt:
             views = [decision_view(decision) for decision in applied.decisions]
             return ChangeReceipt(sequence=applied.sequence, decisions=views[:1000])
 
-        applied = await self._engine.apply(events, self._once.beside(call, receipt))
+        applied = await self._engine.apply(events, self._once.beside(call, receipt, audits=(audit,)))
         return Reply(body=receipt(applied))
 
-    async def _one(self, call: Call, job_id: str, event: Event) -> Reply:
+    def _changes(self, event: JobChanged) -> bool:
+        """Whether the change will be accepted: what is refused is no entry of the audit trail."""
+        classes = {each.name for each in self._engine.coordinator.policy.classes}
+        is_class_known = event.workload_class is None or event.workload_class in classes
+        return is_class_known and self._engine.coordinator.knows(event.job_id) == "waiting"
+
+    async def _one(self, call: Call, job_id: str, event: Event, audits: tuple[AuditEntry, ...] = ()) -> Reply:
         def receipt(applied: Applied) -> JobReceipt:
             views = [decision_view(decision) for decision in applied.decisions]
             state = self._engine.coordinator.knows(job_id) or "ended"
             return JobReceipt(job_id=job_id, sequence=applied.sequence, state=state, decisions=views[:1000])
 
-        applied = await self._engine.apply((event,), self._once.beside(call, receipt))
+        applied = await self._engine.apply((event,), self._once.beside(call, receipt, audits=audits))
         for decision in applied.decisions:
             if isinstance(decision, Refused) and decision.job_id == job_id:
-                raise ProblemError(_conflict(decision))
+                raise ProblemError(conflict(decision, self._engine.coordinator))
         return Reply(body=receipt(applied))
 
     def _known(self, call: Call) -> str:
@@ -328,30 +347,6 @@ def _asked_for(coordinator: Coordinator, job_id: str) -> dict[str, Any]:  # Any:
         "gpu_type": spec.gpu_type or None,
         "walltime_s": spec.limit_s if math.isfinite(spec.limit_s) else None,
     }
-
-
-def _duplicate(job: Submission) -> Problem:
-    detail = (
-        f"job '{str(job.job_id)[:100]}' is in the queue already; a repeated request needs an Idempotency-Key"
-    )
-    return problem("job-conflict", detail)
-
-
-def _refused(decision: Refused, place: int, count: int) -> Problem:
-    pointer = "" if count == 1 else f"/jobs/{place}"
-    faults = [
-        Fault(pointer=pointer, code=reason_view(reason).code, detail=reason_view(reason).sentence)
-        for reason in decision.reasons
-    ]
-    return problem("job-refused", faults[0].detail if faults else "", faults=faults)
-
-
-def _conflict(decision: Refused) -> Problem:
-    faults = [
-        Fault(pointer="", code=reason_view(reason).code, detail=reason_view(reason).sentence)
-        for reason in decision.reasons
-    ]
-    return problem("job-conflict", faults[0].detail if faults else decision_kind(decision), faults=faults)
 
 
 def _as_problem(item: FailedItem) -> Problem:

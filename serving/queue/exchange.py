@@ -16,7 +16,7 @@ from serving.engine.replay import FORM
 from serving.engine.steps import Applied
 from serving.names import Names
 from serving.problems import Fault, ProblemError, invalid_request, problem
-from serving.queue.once import Once
+from serving.queue.once import Once, audit_of
 from serving.queue.operation import Call, Reply
 from serving.queue.policies import policy_records
 from serving.queue.schemas import ChangeReceipt, SnapshotDocument
@@ -99,10 +99,9 @@ class QueueExchange:
             fault = Fault(pointer="/state", code="invalid", detail=detail)
             raise ProblemError(invalid_request([fault])) from error
         now_s, before, policy = self._engine.now_s(), self._engine.coordinator.policy, coordinator.policy
-        detail = msgspec.json.encode({"sequence": document.sequence, "at_s": document.at_s}).decode()
-        audit = AuditEntry(
-            moment_s=now_s, actor=call.actor, action="snapshot.import", target="queue", detail=detail,
-            request_id=call.request_id,
+        audit = audit_of(
+            call, {"sequence": document.sequence, "at_s": document.at_s}, now_s=now_s,
+            action="snapshot.import", target="queue",
         )  # fmt: skip
         audits: tuple[AuditEntry, ...] = (audit,)
         version: PolicyVersion | None = None

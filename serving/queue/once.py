@@ -60,3 +60,15 @@ class Once:
             )  # fmt: skip
 
         return Record(actor=call.actor, audits=audits, policy=policy, answer=answer)
+
+
+def audit_of(call: Call, detail: object, *, now_s: float, action: str, target: str) -> AuditEntry:
+    """Return the entry of the audit trail for a change that somebody asked for.
+
+    Args:
+        detail: what was changed, for people; anything that has a form in JSON.
+    """
+    return AuditEntry(
+        moment_s=now_s, actor=call.actor, action=action, target=target,
+        detail=msgspec.json.encode(detail).decode(), request_id=call.request_id,
+    )  # fmt: skip

@@ -15,7 +15,7 @@ from serving.engine.steps import Applied
 from serving.names import Names
 from serving.problems import Fault, ProblemError, invalid_request, problem
 from serving.queue.dispatch import check_if_match
-from serving.queue.once import Once
+from serving.queue.once import Once, audit_of
 from serving.queue.operation import Call, Reply
 from serving.queue.schemas import PolicyUpdate
 from serving.queue.view_schemas import (
@@ -112,9 +112,9 @@ def policy_records(
     """Return what is recorded of a new version: in the audit trail, and the policy itself."""
     document = policy_document(policy)
     changed = difference(policy_document(before), document)
-    audit = AuditEntry(
-        moment_s=now_s, actor=call.actor, action="policy.change", target=f"{TARGET}{policy.version}",
-        detail=msgspec.json.encode({"note": note, "changed": changed}).decode(), request_id=call.request_id,
+    audit = audit_of(
+        call, {"note": note, "changed": changed}, now_s=now_s, action="policy.change",
+        target=f"{TARGET}{policy.version}",
     )  # fmt: skip
     version = PolicyVersion(
         version=policy.version, moment_s=now_s, actor=call.actor,

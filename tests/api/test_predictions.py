@@ -84,8 +84,10 @@ async def test_every_fault_is_named_at_once_with_a_pointer(harness: Harness, sto
 async def test_an_unknown_field_is_refused_with_the_nearest_name(harness: Harness) -> None:
     async with harness.serving() as (client, _):
         near = await client.post(URL, json={"requested_gpu": 1})
+        part = await client.post(URL, json={"gpus": 4})
         far = await client.post(URL, json={"zzzzzz": 1})
     assert "did you mean 'requested_gpus'?" in near.json()["detail"]
+    assert "did you mean 'requested_gpus'?" in part.json()["detail"]
     assert "allowed are" in far.json()["detail"]
 
 

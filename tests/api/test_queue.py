@@ -110,6 +110,45 @@ async def test_what_can_never_run_is_refused_with_the_reason(harness: Harness, s
         check_problem(await client.get("/v1/jobs/a/explanation"), 404, "not-found")
 
 
+CHOICES: dict[str, tuple[dict[str, Any], str, str]] = {  # Any: as `job` takes it
+    "a pool": ({"pool": "cpu"}, "/pool", POOL),
+    "a class": ({"workload_class": "royal"}, "/workload_class", "production"),
+    "a device": ({"gpu_type": "h100"}, "/gpu_type", "p100"),
+}
+
+
+@pytest.mark.parametrize("story", CHOICES)
+async def test_a_name_that_is_not_known_is_refused_with_those_that_are(harness: Harness, story: str) -> None:
+    wrong, pointer, known = CHOICES[story]
+    async with queueing(harness) as (client, _):
+        answer = await client.post("/v1/jobs", json=job("a", **wrong))
+        assert pointers(answer) == [pointer]
+        assert known in answer.json()["detail"]
+        batch = await client.post("/v1/jobs", json={"jobs": [job("a", **wrong)]})
+        [item] = batch.json()["jobs"]
+        assert [fault["pointer"] for fault in item["problem"]["errors"]] == [f"/jobs/0{pointer}"]
+
+
+async def test_who_changed_nodes_and_jobs_is_in_the_audit_trail_and_what_was_refused_is_not(
+    harness: Harness,
+) -> None:
+    async with queueing(harness) as (client, _):
+        await submit(client, job("runs", UNITS), job("waits"))
+        drain = {"pool": POOL, "node": 0, "state": "drain"}
+        assert (await client.post("/v1/nodes", json={"nodes": [drain]})).status_code == 200
+        change = {"workload_class": "production"}
+        assert (await client.patch("/v1/jobs/waits", json=change)).status_code == 200
+        for path, body in (("waits", {"workload_class": "royal"}), ("runs", change)):
+            assert (await client.patch(f"/v1/jobs/{path}", json=body)).status_code == 409
+        audit = (await get(client, "/v1/audit"))["items"]
+    assert [(one["action"], one["target"]) for one in audit] == [
+        ("job.change", "waits"), ("nodes.change", "nodes"),
+    ]  # fmt: skip
+    assert audit[0]["detail"] == change
+    assert audit[1]["detail"]["nodes"][0] == {**drain, "capacity": None}
+    assert all(one["request_id"] for one in audit)
+
+
 async def test_a_job_that_is_known_is_a_conflict_until_it_has_ended(harness: Harness) -> None:
     async with queueing(harness) as (client, _):
         await submit(client, job("a"))
