@@ -48,6 +48,7 @@ export async function ticket() {
 function signIn() {
   if (asking) return asking;
   const dialog = byId("signin");
+  byId("signin-why").textContent = key() ? "The service does not take this key." : "The service asks for a key with the scope predict.";
   asking = new Promise((resolve) => {
     byId("signin-form").addEventListener("submit", () => {
       sessionStorage.setItem("predictor-key", byId("signin-key").value);

@@ -29,11 +29,14 @@ export function span(seconds) {
   return `${(value / 86400).toFixed(1)} d`;
 }
 
-export function clock(atS, nowS) {
+// With seconds where they matter: within some minutes of now.
+export function clock(atS, nowS, seconds = Math.abs(atS - nowS) < 600) {
   if (atS === null || atS === undefined || !Number.isFinite(atS)) return "–";
   const date = new Date(atS * 1000);
-  const time = date.toISOString().slice(11, 16);
+  const time = date.toISOString().slice(11, seconds ? 19 : 16);
   return Math.abs(atS - nowS) < 72000 ? `${time}Z` : `${date.toISOString().slice(5, 10)} ${time}Z`;
 }
+
+export const range = (from, to) => (from === to ? from : `${from} – ${to}`);
 
 export const percent = (ratio) => `${(100 * ratio).toFixed(1)} %`;

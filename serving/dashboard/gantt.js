@@ -2,24 +2,27 @@
 import { byId, clock, element, span, svg } from "./dom.js";
 
 const ROW = 20;
-const LEFT = 130;
-const WIDTH = 1000;
+const NARROW = 600; // pixels
+const STEPS_S = [10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
 
 export function drawTimeline(running, reservations, nowS) {
   const starts = running.map((job) => job.started_s);
   const ends = running.map((job) => nowS + (job.remaining.q90 ?? 0)).concat(reservations.map((one) => one.latest_s));
   const horizon = Math.max(nowS + 600, ...ends.filter(Number.isFinite));
   const from = Math.max(Math.min(nowS, ...starts), nowS - (horizon - nowS));
-  const x = (atS) => LEFT + (WIDTH - LEFT - 10) * Math.min(1, Math.max(0, (atS - from) / (horizon - from)));
+  const width = Math.max(320, byId("gantt").clientWidth);
+  const isNarrow = width < NARROW;
+  const left = isNarrow ? 92 : 140;
+  const label = (name) => { const most = isNarrow ? 12 : 18; return name.length > most ? `${name.slice(0, most - 1)}…` : name; };
+  const x = (atS) => left + (width - left - 10) * Math.min(1, Math.max(0, (atS - from) / (horizon - from)));
   const rows = running.slice(0, 60);
   const promised = reservations.slice(0, 30);
   const height = ROW * (rows.length + promised.length + 2);
-  const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${height}`, width: "100%", style: "min-width:42rem",
-    role: "img", "aria-label": `${running.length} running jobs, ${reservations.length} promised starts` });
-  for (let step = 0; step <= 6; step += 1) {
-    const atS = from + (horizon - from) * step / 6;
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `${running.length} running jobs, ${reservations.length} promised starts` });
+  const step = STEPS_S.find((one) => (horizon - from) / one <= (isNarrow ? 3 : 8)) ?? STEPS_S.at(-1);
+  for (let atS = Math.ceil(from / step) * step; atS <= horizon; atS += step) {
     picture.append(svg("line", { class: "axis", x1: x(atS), x2: x(atS), y1: 0, y2: height - ROW }),
-      svg("text", { x: Math.min(x(atS), WIDTH - 44), y: height - 6 }, clock(atS, nowS)));
+      svg("text", { x: Math.min(x(atS), width - 60), y: height - 6 }, clock(atS, nowS, step < 60)));
   }
   rows.forEach((job, index) => {
     const y = 4 + ROW * index;
@@ -43,5 +46,3 @@ export function drawTimeline(running, reservations, nowS) {
   const table = element("p", { class: "soft" }, rows.length ? "" : "Nothing runs.");
   byId("gantt").replaceChildren(picture, table);
 }
-
-const label = (name) => (name.length > 18 ? `${name.slice(0, 17)}…` : name);

@@ -22,7 +22,7 @@ const PARTS = {
     const [running, reservations] = await Promise.all([view("/v1/jobs?state=running&limit=500"), view("/v1/reservations")]);
     last.running = running ?? last.running;
     last.reservations = reservations ?? last.reservations;
-    drawTimeline(last.running.items, last.reservations.items, last.running.at_s);
+    timeline();
     summary();
   },
   capacity: async () => { const found = await view("/v1/capacity"); if (found) drawCapacity(found); },
@@ -52,13 +52,25 @@ function refresh(parts) {
   }, 150);
 }
 
+function timeline() {
+  if (last.running) drawTimeline(last.running.items, last.reservations.items, last.running.at_s);
+}
+
 function summary() {
   if (!last.queue || !last.running) return;
   byId("summary").textContent = `${last.queue.total.toLocaleString()} waiting, ${last.running.total.toLocaleString()} running`;
 }
 
 async function explain(jobId) {
-  const found = await call(`/v1/jobs/${encodeURIComponent(jobId)}/explanation`);
+  let found;
+  try {
+    found = await call(`/v1/jobs/${encodeURIComponent(jobId)}/explanation`);
+  } catch (error) { // it may have ended meanwhile
+    byId("job-title").textContent = `Job ${jobId}`;
+    byId("job-body").replaceChildren(element("p", {}, error.message));
+    byId("job").showModal();
+    return;
+  }
   drawExplanation(found);
   if (found.position !== null && last.policy) byId("job-body").append(classEditor(found));
   byId("job").showModal();
@@ -105,4 +117,5 @@ new Feed({
   resync: () => { forget(); refresh(Object.keys(PARTS)); },
   state: (name, text) => { const badge = byId("connection"); badge.dataset.state = name; badge.textContent = text; },
 }).start();
-setInterval(() => refresh(["queue", "running"]), 15000);
+setInterval(() => refresh(["queue", "running", "model"]), 15000);
+addEventListener("resize", timeline); // it is drawn for the width that there is

@@ -11,6 +11,8 @@ export function drawTeams(found) {
     element("td", { class: "number" }, team.quota === null ? "none" : String(team.quota)))));
 }
 
+const TITLES = { vram: "GPU memory", topology: "Topology" };
+
 export function drawModels(models) {
   const served = models.served;
   const cards = [element("div", { class: "card" },
@@ -21,9 +23,8 @@ export function drawModels(models) {
       ["error, mean |ln|", ratio(models.quality.mean_abs_log_ratio)], ["when judged", ratio(models.quality.judged_abs_log_ratio)],
       ["outcomes", String(models.quality.outcomes)]]))];
   for (const target of models.targets.filter((one) => one.target !== "duration")) {
-    cards.push(element("div", { class: "card" }, element("h3", {}, target.target),
-      element("p", {}, `${target.origin}: ${target.version ?? "none"}`),
-      element("p", { class: "soft" }, target.version ? "" : target.reason),
+    cards.push(element("div", { class: "card" }, element("h3", {}, TITLES[target.target] ?? target.target),
+      target.version ? element("p", {}, `${target.origin}: ${target.version}`) : element("p", { class: "soft" }, target.reason),
       target.target === "vram" ? facts([["ran out of memory", models.quality.out_of_memory_ratio === null ? "–" : percent(models.quality.out_of_memory_ratio)],
         ["jobs with GPUs", String(models.quality.gpu_jobs)]]) : null));
   }

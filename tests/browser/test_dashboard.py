@@ -77,6 +77,7 @@ def test_the_page_shows_the_queue_and_a_submitted_job_appears_without_reload(
     with opened(browser, service) as page:
         expect(page.locator("[data-row=long]")).to_be_visible(timeout=SEEN_S)
         assert order_of(page) == ["short", "long"]
+        expect(page.locator("#factor-legend")).to_contain_text("size")
         expect(page.locator("#gantt svg")).to_contain_text("training-run")
         service.post("/v1/jobs", {"job_id": "newcomer", "requested_gpus": 8, "walltime_s": 7200})
         expect(page.locator("[data-row=newcomer]")).to_be_visible(timeout=SEEN_S)
@@ -102,6 +103,19 @@ def test_an_explanation_opens_and_closes_by_keyboard(
         page.keyboard.press("Escape")
         expect(page.locator("#job")).to_be_hidden()
         expect(button).to_be_focused()
+
+
+def test_a_job_that_ended_meanwhile_is_said_to_be_over(browser: Browser, service: LiveService) -> None:
+    with opened(browser, service, quiet=False) as page:
+        expect(page.locator("[data-row=long]")).to_be_visible(timeout=SEEN_S)
+        thrown: list[str] = []
+        page.on("pageerror", lambda error: thrown.append(str(error)))
+        page.route(
+            "**/explanation", lambda route: route.continue_(url=f"{service.url}/v1/jobs/gone/explanation")
+        )
+        page.locator("[data-job=long]").click()
+        expect(page.locator("#job-body")).to_contain_text("no job 'gone' waits or runs", timeout=SEEN_S)
+        assert thrown == []
 
 
 def test_a_policy_edit_is_tried_first_and_moves_the_order_when_saved(
@@ -161,6 +175,9 @@ def test_axe_finds_nothing_and_the_page_fits_its_width(
         page.screenshot(path=output / f"{scheme}-{size[0]}.png", full_page=True)
         assert serious(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+        picture = page.locator("#gantt svg").bounding_box()
+        assert picture is not None
+        assert picture["width"] <= size[0]
 
 
 def test_the_feed_comes_back_after_a_restart_on_the_same_store(
