@@ -31,11 +31,14 @@ class SimulatedDay:
     """The jobs of a day, and where in it we are.
 
     Attributes:
+        service: keeps the queue.
+        model: forecasts; another one, since the queue is told ends of jobs that run faster than they did.
         jobs: requests in the order of submission, each with its ``duration_s``.
         speed: seconds of the day in one of ours.
     """
 
     service: LoopbackService
+    model: LoopbackService
     jobs: Sequence[Job]
     speed: float = 300.0
     began: float = field(default_factory=time.monotonic)
@@ -99,7 +102,7 @@ class SimulatedDay:
         if not jobs:
             return
         requests = [{name: job[name] for name in (*_FIELDS, "walltime_s") if name in job} for job in jobs]
-        known = self.service.call("/v1/predictions", {"jobs": requests})["predictions"]
+        known = self.model.call("/v1/predictions", {"jobs": requests})["predictions"]
         submissions = []
         for place, (request, forecast, job) in enumerate(zip(requests, known, jobs, strict=True)):
             job_id = f"day{self.round}-{self.next + place + 1:03d}"

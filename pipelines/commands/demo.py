@@ -92,7 +92,7 @@ def demo(
             ) as queue,
             show.step("live through a day at the queue, and where to look next"),
         ):  # fmt: skip
-            day = start_day(queue, frame, show)
+            day = start_day(service, queue, frame, show)
             point_out(service, directory, models, show)
             show(f"{'the queue, live:':<24}{queue.url}/   (a day in {day.lasts_s / 60:.1f} minutes)")
             wait(service, queue, day, show)
@@ -242,11 +242,13 @@ def point_out(service: LoopbackService, directory: Path, models: Path, show: Sta
         show(f"{what + ':':<24}{where}")
 
 
-def start_day(queue: LoopbackService, frame: pd.DataFrame, show: Stage) -> SimulatedDay:
+def start_day(
+    model: LoopbackService, queue: LoopbackService, frame: pd.DataFrame, show: Stage
+) -> SimulatedDay:
     """Fill the queue with the jobs of a morning."""
     show("starting a second service, with a queue (the first time it compiles for a minute or more)")
     queue.wait_until_ready()
-    day = SimulatedDay(queue, busy_day(frame, UNITS))
+    day = SimulatedDay(queue, model, busy_day(frame, UNITS))
     day.begin()
     waiting, running = day.counts()
     show(f"{running} jobs run and {waiting} wait on {UNITS} GPUs; a day passes {day.speed:.0f} times as fast")
