@@ -36,9 +36,7 @@ def opened(
     scheme: Literal["light", "dark"] = "light", quiet: bool = True,
 ) -> Iterator[Page]:  # fmt: skip
     """Open the page, let nothing but loopback pass, and hold it to no error on the console."""
-    context = browser.new_context(
-        viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, bypass_csp=True
-    )
+    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
     faults: list[str] = []
 
     def only_loopback(route: Route) -> None:
