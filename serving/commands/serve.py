@@ -2,6 +2,7 @@
 
 import gc
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
@@ -81,6 +82,7 @@ def serve(
         models=models, outcomes=outcomes, cluster=cluster, policy=policy, insecure_dev=insecure_dev or None
     )
     check_queue_settings(settings)
+    check_address(host, port)
     check_access(settings, host)
     logger = build_logger(sys.stderr, settings.log_level)
     capture_uvicorn(sys.stderr, settings.log_level)
@@ -115,6 +117,22 @@ def check_queue_settings(settings: Settings) -> None:
             "a service without a cluster keeps no queue and raises no alert; name one with --cluster or "
             "PREDICTOR_CLUSTER, or leave these settings out", faults=faults,
         )  # fmt: skip
+
+
+def check_address(host: str, port: int) -> None:
+    """Refuse an address that cannot be listened on, before anything is read.
+
+    Raises:
+        ArgumentError: says why.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        raise ArgumentError(
+            f"cannot listen on {host} port {port}: {error.strerror or error}; does another service run "
+            f"there? Name another address with --host and --port"
+        ) from error
 
 
 def check_access(settings: Settings, host: str) -> None:

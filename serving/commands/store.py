@@ -46,7 +46,7 @@ def store() -> None:
 @app.command("migrate", epilog=EXAMPLES)
 def migrate_command(*, store: _Store = None, as_json: _Json = False) -> None:
     """Bring the tables to the version of this program; 'predictor serve' does so as well."""
-    with _engine(store) as engine:
+    with _engine(store, must_exist=False) as engine:
         found = migrate(engine)
     tell = "up to date" if found.is_current else f"migrated from {found.found or 'nothing'}"
     _print({"found": found.found, "version": found.wanted}, f"{tell}: version {found.wanted}", as_json)
@@ -126,8 +126,8 @@ def prune(
 
 
 @contextmanager
-def _engine(store: str | None) -> Iterator[Engine]:
-    engine = open_database(read_settings(store=store).store)
+def _engine(store: str | None, *, must_exist: bool = True) -> Iterator[Engine]:
+    engine = open_database(read_settings(store=store).store, must_exist=must_exist)
     try:
         yield engine
     finally:

@@ -26,11 +26,14 @@ _POSTGRES_TIMEOUTS = {
 _IMMEDIATE = "immediate"
 
 
-def open_database(url: str) -> Engine:
+def open_database(url: str, *, must_exist: bool = False) -> Engine:
     """Return an engine for ``sqlite:///path`` or ``postgresql://user@host/name``; connects when first used.
 
+    Args:
+        must_exist: do not make an SQLite file where there is none.
+
     Raises:
-        ArgumentError: the URL is neither.
+        ArgumentError: the URL is neither, or there is no such file.
     """
     try:
         parsed = make_url(url)
@@ -40,7 +43,7 @@ def open_database(url: str) -> Engine:
         ) from None
     kind = parsed.get_backend_name()
     if kind == "sqlite":
-        return _open_sqlite(parsed)
+        return _open_sqlite(parsed, must_exist=must_exist)
     if kind == "postgresql":
         return _open_postgres(parsed)
     raise ArgumentError(
@@ -48,9 +51,14 @@ def open_database(url: str) -> Engine:
     )
 
 
-def _open_sqlite(url: URL) -> Engine:
+def _open_sqlite(url: URL, *, must_exist: bool) -> Engine:
     if not url.database or url.database == ":memory:":
         raise ArgumentError(f"store '{url}' has no path; what is acknowledged must outlive the process")
+    if must_exist and not Path(url.database).is_file():
+        raise ArgumentError(
+            f"there is no store at '{url.database}'; run this in the working directory of the service, or "
+            f"name its database with --store or PREDICTOR_STORE"
+        )
     Path(url.database).parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(url.set(drivername="sqlite+pysqlite"), connect_args={"timeout": _BUSY_S})
 

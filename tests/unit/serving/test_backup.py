@@ -1,4 +1,4 @@
-"""Copies of an SQLite store: whole while somebody writes, and never half or in place of another."""
+"""Copies of an SQLite store: whole while somebody writes, never half or in place of another file."""
 
 from pathlib import Path
 
@@ -70,3 +70,9 @@ def test_another_database_is_sent_to_its_own_tool(tmp_path: Path) -> None:
     engine = open_database("postgresql://predictor@127.0.0.1:1/none")
     with pytest.raises(ArgumentError, match="pg_dump"):
         back_up(engine, tmp_path / "copy.db")
+
+
+def test_looking_at_a_store_does_not_make_one(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="working directory"):
+        open_database(f"sqlite:///{tmp_path}/wrong/service.db", must_exist=True)
+    assert list(tmp_path.iterdir()) == []

@@ -1,11 +1,12 @@
 """Settings: known variables only, and all faults at once."""
 
+import socket
 from pathlib import Path
 
 import pytest
 
 from predictor.errors import ArgumentError
-from serving.commands.serve import check_queue_settings
+from serving.commands.serve import check_address, check_queue_settings
 from serving.settings import read_settings
 
 
@@ -54,3 +55,14 @@ def test_serve_refuses_settings_of_a_queue_where_there_is_none() -> None:
         check_queue_settings(read_settings(given))
     assert len(caught.value.faults) == len(given)
     check_queue_settings(read_settings({**given, "PREDICTOR_CLUSTER": "dgx-a100"}))
+
+
+def test_serve_refuses_an_address_where_somebody_listens_or_that_is_not_ours() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(ArgumentError, match="another service"),
+    ):
+        check_address("127.0.0.1", taken.getsockname()[1])
+    check_address("127.0.0.1", 0)
+    with pytest.raises(ArgumentError, match="cannot listen"):
+        check_address("192.0.2.1", 0)
