@@ -45,8 +45,8 @@ class MemoryRequest:
         model, run: the specs, both or none.
         words: texts by field, such as ``model``, ``user``, ``precision``; their parts become features.
         numbers: numbers by field, such as ``parameter_count`` or ``batch_size``.
-        stored_mib: MiB of outputs per sample by kind of layer, where the layers are known; it stands in for
-            the activations of the model.
+        held_mib, stored_mib: MiB whatever the batch, and MiB per sample, by what holds them, where a replay
+            of the layers tells; they stand in for all but the overhead of the analytical estimate.
         signature: what names the same job with any batch size; None = not known.
         family: kin of the model; None = not known.
         guess_log: ln of the factor by which the peak may be higher because parts of the specs were guessed,
@@ -57,6 +57,7 @@ class MemoryRequest:
     run: RunSpec | None = None
     words: Mapping[str, str] = field(default_factory=lambda: _NO_WORDS)
     numbers: Mapping[str, float] = field(default_factory=lambda: _NO_NUMBERS)
+    held_mib: Mapping[str, float] = field(default_factory=lambda: _NO_NUMBERS)
     stored_mib: Mapping[str, float] = field(default_factory=lambda: _NO_NUMBERS)
     signature: str | None = None
     family: str | None = None
@@ -87,7 +88,9 @@ class MemoryRequest:
 
     def without_spec(self) -> "MemoryRequest":
         """Return the request as someone would send it who knows no spec and no counts of layers."""
-        return replace(self, model=None, run=None, stored_mib=_NO_NUMBERS, guess_log=0.0)
+        return replace(
+            self, model=None, run=None, held_mib=_NO_NUMBERS, stored_mib=_NO_NUMBERS, guess_log=0.0
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,9 +95,8 @@ def fixed_numbers(request: MemoryRequest) -> dict[str, float]:
         out["log_dry_run_ratio"] = math.log(
             max(request.numbers[DRY_RUN], 1.0) * MIB / parts.tensor_peak_bytes
         )
-    if request.stored_mib:
-        total = sum(request.stored_mib.values())
-        out |= {f"stored_{kind}": value / max(total, 1e-9) for kind, value in request.stored_mib.items()}
+    for when, held in (("held", request.held_mib), ("stored", request.stored_mib)):
+        out |= {f"log_{when}_{kind}": math.log(max(value, 1e-6)) for kind, value in held.items()}
     return {name: value for name, value in out.items() if math.isfinite(value)}
 
 

@@ -51,7 +51,7 @@ def physics_inputs(requests: Sequence[MemoryRequest], kinds: Sequence[str]) -> P
     """Return the parts of each request's estimate.
 
     Args:
-        kinds: kinds of layers of ``stored_mib`` that have a coefficient of their own.
+        kinds: what holds ``stored_mib``, each with a coefficient of its own.
 
     Raises:
         ArgumentError: a spec cannot be.
@@ -67,11 +67,13 @@ def physics_inputs(requests: Sequence[MemoryRequest], kinds: Sequence[str]) -> P
         first, second = (_parts(breakdown_of(with_batch(request, size))) for size in (1, 2))
         at_one[row, :, : len(PARTS)] = _told_apart(request, first)
         per_sample[row, :, : len(PARTS)] = _told_apart(request, second - first)
-        if request.stored_mib and kinds:
-            stored = np.array([request.stored_mib.get(kind, 0.0) for kind in kinds])
+        if request.stored_mib and kinds:  # a replay knows all but the overhead
             for parts in (at_one, per_sample):
-                parts[row, :, PARTS.index("activations")] = 0.0
-                parts[row, 0, len(PARTS) :] = stored
+                parts[row, :, PARTS.index("overhead") + 1 :] = 0.0
+            stored = np.array([request.stored_mib.get(kind, 0.0) for kind in kinds])
+            held = np.array([request.held_mib.get(kind, 0.0) for kind in kinds])
+            at_one[row, 0, len(PARTS) :] = held + stored
+            per_sample[row, 0, len(PARTS) :] = stored
     return PhysicsInputs(at_one=at_one, per_sample=per_sample, batch=batch, known=known)
 
 
@@ -129,7 +131,7 @@ class Physics:
     """The fitted estimate.
 
     Attributes:
-        kinds: kinds of layers with a coefficient of their own.
+        kinds: what a replay tells apart, each with a coefficient of its own.
         coefficients: shape (parts + kinds,), factors on each part, positive.
         unknown_mib: what is said where no spec is known.
     """
