@@ -28,8 +28,8 @@ export async function view(path) {
   if (known) headers["if-none-match"] = known;
   const answer = await fetch(path, { headers, cache: "no-store" });
   if (answer.status === 304) return null;
-  if (answer.status === 401) {
-    await signIn();
+  if (answer.status === 401 || answer.status === 403) { // views need no more than the scope predict
+    await signIn(answer.status === 403 ? (await answer.json()).detail : undefined);
     return view(path);
   }
   if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
@@ -45,10 +45,12 @@ export async function ticket() {
   return answer.ticket;
 }
 
-function signIn() {
+function signIn(why = key() ? "The service does not take this key." : "The service asks for a key with the scope predict.") {
   if (asking) return asking;
   const dialog = byId("signin");
-  byId("signin-why").textContent = key() ? "The service does not take this key." : "The service asks for a key with the scope predict.";
+  byId("signin-why").textContent = why;
+  byId("signin-key").value = "";
+  dialog.onclose = () => { if (asking) dialog.showModal(); }; // nothing can be shown without a key
   asking = new Promise((resolve) => {
     byId("signin-form").addEventListener("submit", () => {
       sessionStorage.setItem("predictor-key", byId("signin-key").value);

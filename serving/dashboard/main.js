@@ -109,6 +109,7 @@ function theme() {
 }
 
 theme();
+await view("/v1/queue?limit=1").catch(() => null); // asks for a key where one is needed, before the feed would be refused
 wirePolicy(async () => refresh(Object.keys(PARTS)));
 byId("more").addEventListener("click", () => { limit = Math.min(limit + 100, 500); refresh(["queue"]); });
 new Feed({
