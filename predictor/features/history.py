@@ -16,6 +16,7 @@ import pandas as pd
 
 from predictor.contracts.job import JobState
 from predictor.data.schema import seconds
+from predictor.features.forgetting import FORGOTTEN, MOST_KEYS, moved_keys, without_forgotten
 from predictor.features.history_kernel import (
     READINGS,
     RECENT,
@@ -106,7 +107,8 @@ def lifetimes(frame: pd.DataFrame) -> Lifetimes:
 class HistoryStore:
     """The history of all keys, fed by a log (``sweep_log``) or by single events.
 
-    Not thread-safe: the caller serialises.
+    Single events bring at most so many keys as ``most_keys``, or as many again as a log brought; then a part
+    of them is forgotten, those that were not used for longest. Not thread-safe: the caller serialises.
 
     Examples:
         >>> store = HistoryStore()
@@ -114,8 +116,9 @@ class HistoryStore:
         0
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, most_keys: int = MOST_KEYS) -> None:
         self._keys = KeyNumbers()
+        self._least_bound = self._bound = most_keys
         self._state = new_state(64, 64, len(KEY_KINDS))
         self._slots: dict[JobKey, int] = {}
         self._free: list[int] = list(range(63, -1, -1))
@@ -166,6 +169,7 @@ class HistoryStore:
             log_limit, log_duration, life.failed, life.censored, self._recent_kinds, values, recent,
         )  # fmt: skip
         self._adopt(state, frame, order_job, order_kind)
+        self._least_bound = self._bound = max(self._bound, 2 * self._keys.count)
         return HistoryFeatures(values=values.reshape(rows, len(_NAMES)), recent_log_s=recent)
 
     def read(self, requests: RequestColumns, jobs: Sequence[JobKey | None] | None = None) -> HistoryFeatures:
@@ -189,6 +193,8 @@ class HistoryStore:
         """Enter one job (``requests`` has one row) as pending; a job already known is left as it is."""
         if job in self._slots:
             return
+        if self._keys.count + len(KEY_KINDS) > self._bound:
+            self._forget()
         numbers = self._keys.number(requests)
         self._grow_keys()
         self._keys.number_places(numbers, self._places_now(requests, numbers[:, _TEMPLATE]))
@@ -233,6 +239,7 @@ class HistoryStore:
         """Return the store that ``export_arrays`` and ``export_names`` wrote."""
         store = cls()
         store._keys = KeyNumbers.restore(names["keys"])
+        store._least_bound = store._bound = max(MOST_KEYS, 2 * store._keys.count)
         store._state = HistoryState(**{name: np.array(arrays[name]) for name in HistoryState._fields})
         taken = [int(slot) for slot in arrays["slots"]]
         jobs = [(job[0], job[1], int(job[2])) for job in names["jobs"]]
@@ -250,6 +257,15 @@ class HistoryStore:
         places = np.empty(len(templates), dtype=np.int64)
         read_places(self._state.stat, templates, requests.submitted_s, requests.number("array_index"), places)
         return places
+
+    def _forget(self) -> None:
+        """Let go of the keys that nobody has used for longest."""
+        count = self._keys.count
+        moved = moved_keys(self._state, count, count - count // FORGOTTEN)
+        self._state = without_forgotten(self._state, moved)
+        self._keys.renumber(moved)
+        # where many jobs wait, most keys stay: there must be room until the next time nevertheless
+        self._bound = max(self._least_bound, self._keys.count + count // FORGOTTEN)
 
     def _take_slot(self) -> int:
         if not self._free:

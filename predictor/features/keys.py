@@ -195,6 +195,21 @@ class KeyNumbers:
             out[:, : len(REQUEST_KINDS)] = found
         return out
 
+    def renumber(self, moved: IntArray) -> None:
+        """Give all keys other numbers, and forget those whose number becomes -1.
+
+        Args:
+            moved: the new number of each, ascending where they stay.
+        """
+        new = moved.tolist()
+        for kind, numbers in enumerate(self._numbers):
+            kept = [(key, new[number]) for key, number in numbers.items() if new[number] >= 0]
+            if kind == _PLACE:  # its keys name the numbers of templates
+                kept = [((new[cast(int, key[0])], key[1]), number) for key, number in kept]
+            numbers.clear()
+            numbers.update(kept)
+        self.count = sum(len(numbers) for numbers in self._numbers)
+
     def clusters(self) -> frozenset[str | float | None]:
         """Return the clusters that have a history; None stands for jobs that named none."""
         return frozenset(key[0] for key in self._numbers[kind_index("site")])
