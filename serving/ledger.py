@@ -18,6 +18,7 @@ from serving.outcome_rows import FINISHED, SUBMITTED, JobKey, OutcomeRow, row_of
 from serving.ports import Clock
 from serving.problems import Fault, Problem, invalid_request, problem
 from serving.schemas import OutcomeEvent, Receipt
+from serving.seen_events import SeenEvents
 from serving.served_memory import ServedMemory
 from serving.served_model import ServedModel
 from serving.served_topology import ServedTopology
@@ -37,11 +38,16 @@ class Accepted:
 
 
 class OpenJobs:
-    """The jobs that have not finished, and digests of recent events; rebuilt from the log at the start."""
+    """The jobs that have not finished, and digests of recent events; rebuilt from the log at the start.
 
-    def __init__(self) -> None:
+    Args:
+        seen: where the digests are kept.
+    """
+
+    def __init__(self, seen: SeenEvents | None = None) -> None:
         self._latest: dict[JobKey, OutcomeRow] = {}
-        self._payloads: dict[int, dict[bytes, str]] = {}  # by the day on which they came
+        self._seen = SeenEvents() if seen is None else seen
+        self._first_day = 0  # what came before is forgotten
 
     def __len__(self) -> int:
         return len(self._latest)
@@ -56,35 +62,37 @@ class OpenJobs:
 
     def payload(self, job: JobKey, event: str) -> str | None:
         """Return the digest of the event as it was recorded, None = it was not."""
-        key = _key(job, event)
-        return next((day[key] for day in self._payloads.values() if key in day), None)
+        return self._seen.payload(_key(job, event))
 
     def is_over(self, job: JobKey) -> bool:
         """Whether the end of the job is recorded."""
         return self.payload(job, FINISHED) is not None
 
-    def add(self, row: OutcomeRow) -> None:
-        """Take up a row."""
+    def add(self, row: OutcomeRow) -> bool:
+        """Take up a row; return whether its job was over already."""
         over = self.is_over(row.job)
-        day = int(row.recorded_at.timestamp() // DAY_S)
-        self._payloads.setdefault(day, {})[_key(row.job, row.event)] = row.payload
         if row.event == FINISHED:
             self._latest.pop(row.job, None)
         elif not over and (row.event != SUBMITTED or row.job not in self._latest):
             self._latest[row.job] = row
+        self._seen.add(_key(row.job, row.event), row.payload, int(row.recorded_at.timestamp() // DAY_S))
+        return over
 
     def forget(self, before_s: float) -> None:
-        """Let go of what came on the days before a moment, so that memory does not grow for ever."""
+        """Let go of what came on the days before a moment, so that nothing grows for ever; call it often."""
         first = int(before_s // DAY_S)
-        old = [day for day in self._payloads if day < first]
-        if not old:
+        self._seen.forget(first)
+        if first <= self._first_day:
             return
-        for day in old:
-            del self._payloads[day]
+        self._first_day = first
         first_s = first * DAY_S
         gone = [job for job, row in self._latest.items() if row.recorded_at.timestamp() < first_s]
         for job in gone:
             del self._latest[job]
+
+    def close(self) -> None:
+        """Let go of the digests."""
+        self._seen.close()
 
 
 class Ledger:
@@ -127,6 +135,10 @@ class Ledger:
         """Return the latest row of each job that is not over."""
         return self._jobs.rows()
 
+    def close(self) -> None:
+        """Let go of what the log is looked up with."""
+        self._jobs.close()
+
     def faults(self, event: OutcomeEvent) -> list[Fault]:
         """Return what is wrong with an event as a whole, given what is known of its job."""
         return event_faults(event, self._jobs.known((event.cluster, str(event.job_id), event.attempt)))
@@ -134,21 +146,22 @@ class Ledger:
     async def record(self, events: Sequence[OutcomeEvent]) -> list[Receipt | Problem]:
         """Record events in order; each gets a receipt, once it is on disk, or a problem."""
         async with self._writing:
-            if math.isfinite(self._memory_s):
-                self._jobs.forget(self._clock() - self._memory_s)
             fresh: dict[tuple[JobKey, str], OutcomeRow] = {}
             checked: list[Accepted | Problem] = []
-            for index, event in enumerate(events):
-                checked.append(self._check(event, fresh))
-                if index % _TURN == _TURN - 1:
-                    await give_way()
             try:
+                if math.isfinite(self._memory_s):
+                    self._jobs.forget(self._clock() - self._memory_s)
+                for index, event in enumerate(events):
+                    checked.append(self._check(event, fresh))
+                    if index % _TURN == _TURN - 1:
+                        await give_way()
                 if fresh:
                     await asyncio.to_thread(self._log.append, list(fresh.values()))
             except OSError as error:
                 self.fault = f"{type(error).__name__}: {error}"
                 self._logger.error("the outcome log cannot be written", exc_info=error)
                 refused = problem("outcome-log-unavailable", f"nothing was recorded: {error}", headers=_RETRY)
+                checked += [refused] * (len(events) - len(checked))
                 return [item if isinstance(item, Problem) else refused for item in checked]
             self.fault = ""
             for index, row in enumerate(fresh.values()):
@@ -180,13 +193,11 @@ class Ledger:
         return Accepted(event=event, row=row)
 
     def _apply(self, row: OutcomeRow) -> None:
-        late = self._jobs.is_over(row.job)
-        self._jobs.add(row)
-        if late:
-            return
-        if row.event == FINISHED:
-            self._accuracy.judge(row)
         try:
+            if self._jobs.add(row):
+                return
+            if row.event == FINISHED:
+                self._accuracy.judge(row)
             forecast = self._slot.record(row)
             if forecast is not None:
                 self._accuracy.remember(row.request(), forecast)

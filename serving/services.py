@@ -33,6 +33,7 @@ from serving.security.guard import Security
 from serving.security.keys import KeyRing
 from serving.security.limits import RateLimiter
 from serving.security.tickets import Tickets
+from serving.seen_events import SeenEvents
 from serving.served_memory import ServedMemory, load_memory
 from serving.served_model import ServedModel
 from serving.served_topology import ServedTopology, load_topology
@@ -87,6 +88,7 @@ class Services:
                         await task
         finally:
             self.log.close()
+            self.ledger.close()
             if self.database is not None:
                 self.database.dispose()
             self.logger.info("stopped")
@@ -123,7 +125,7 @@ def build_services(
     telemetry = Telemetry()
     names, origins = names_of(settings), read_origins(settings.cors_origins)
     log = OutcomeLog(settings.outcomes)
-    jobs = OpenJobs()
+    jobs = OpenJobs(SeenEvents(settings.outcomes))
     writing = asyncio.Lock()
     drift = DriftWatch(settings.drift_window)
     accuracy = Accuracy(telemetry, settings.coverage_window, drift)
