@@ -152,7 +152,9 @@ class QueueCommands:
         )
         applied = await self._engine.apply(events, record)
         answer = receipts(applied)
-        await self._outcomes.tell([_announcement(jobs[place], now_s) for place in views])
+        never = {one.job_id for one in applied.decisions if isinstance(one, Refused)}  # they would never end
+        taken_up = [jobs[place] for place in views if str(jobs[place].job_id) not in never]
+        await self._outcomes.tell([_announcement(job, now_s) for job in taken_up])
         return answer
 
     def _refusal(self, job: Submission, prefix: str, taken: dict[str, int]) -> Problem | None:

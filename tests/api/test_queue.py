@@ -60,6 +60,15 @@ async def test_a_batch_answers_each_job_in_its_place_and_takes_the_good_ones(har
     assert body["jobs"][3]["problem"]["code"] == "job-refused"
 
 
+async def test_nothing_of_a_refused_job_is_kept_or_learned(harness: Harness) -> None:
+    async with queueing(harness) as (client, services):
+        jobs = [job("wide", 1000), job("a"), job("b", UNITS)]
+        assert (await client.post("/v1/jobs", json={"jobs": jobs})).json()["failed"] == 1
+        assert sorted(row.job_id for row in services.ledger.open_rows()) == ["a", "b"]
+        await submit(client, job("wide", 1))
+        assert "wide" in {row.job_id for row in services.ledger.open_rows()}
+
+
 async def test_a_batch_above_the_limit_is_refused_whole(harness: Harness) -> None:
     async with queueing(harness, max_jobs=2) as (client, _):
         answer = await client.post("/v1/jobs", json={"jobs": [job(str(n)) for n in range(3)]})
