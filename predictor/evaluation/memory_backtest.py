@@ -260,10 +260,9 @@ def _raw_lightgbm(
     fold: npt.NDArray[np.intp],
     seed: int,
 ) -> FloatArray:
-    """Return plain LightGBM on ln(peak) with the same counts and sizes, without formula and words."""
-    rows = [
-        fixed_numbers(request) | {"log_batch": float(np.log(request.batch or np.nan))} for request in requests
-    ]
+    """Return plain LightGBM on ln(peak) with the same counts and sizes, without formula, replay and words."""
+    plain = [replace(request, held_mib={}, stored_mib={}) for request in requests]
+    rows = [fixed_numbers(one) | {"log_batch": float(np.log(one.batch or np.nan))} for one in plain]
     names = sorted({name for row in rows for name in row})
     features = np.array([[row.get(name, np.nan) for name in names] for row in rows])
     out = np.zeros(len(requests))

@@ -19,7 +19,8 @@ FloatArray = npt.NDArray[np.float64]
 
 SLACK_LOG = float(np.log(1.79))  # 95 % of device readings are within it above what tensors need
 _MANY_GROUPS = 60
-_LEAST_BEYOND = 2.0  # groups that ought to lie beyond a quantile before it can be told
+_LEAST_BEYOND = 1.0  # groups that ought to lie beyond a quantile before it can be told
+_DRAWS = 50
 _BEYOND = 20.0  # an asked risk of -1 % lies a fifth of the range of scores beyond the largest
 _LEAST_ASKED = -0.5
 _NEXT = {Stratum.SEEN_SIGNATURE: Stratum.SEEN_FAMILY, Stratum.SEEN_FAMILY: Stratum.NEW}
@@ -31,11 +32,18 @@ class GroupScores:
 
     Attributes:
         scores: shape (n,), ascending.
+        drawn: shape (G,), one score of each group, ascending, on average over draws.
         group_tops: shape (G,), the largest score of each group, ascending.
     """
 
     scores: FloatArray
+    drawn: FloatArray
     group_tops: FloatArray
+
+    @classmethod
+    def none(cls) -> "GroupScores":
+        """Return a stratum of which nothing is known."""
+        return cls(scores=np.empty(0), drawn=np.empty(0), group_tops=np.empty(0))
 
     @classmethod
     def of(cls, scores: FloatArray, groups: Sequence[str]) -> "GroupScores":
@@ -45,10 +53,15 @@ class GroupScores:
             scores: shape (n,), each from a fit without its group.
             groups: n names.
         """
-        tops: dict[str, float] = {}
-        for score, group in zip(scores.tolist(), groups, strict=True):
-            tops[group] = max(tops.get(group, -np.inf), score)
-        return cls(scores=np.sort(scores), group_tops=np.sort(np.array(list(tops.values()))))
+        if not len(scores):
+            return cls.none()
+        _, at, counts = np.unique(np.array(groups, dtype=str), return_inverse=True, return_counts=True)
+        together = scores[np.argsort(at, kind="stable")]
+        first = np.cumsum(counts) - counts
+        picked = first + (np.random.default_rng(0).random((_DRAWS, len(counts))) * counts).astype(np.intp)
+        tops = np.sort(np.maximum.reduceat(together, first))
+        drawn = np.minimum(np.sort(together[picked], axis=1).mean(axis=0), tops[-1])  # means are rounded
+        return cls(scores=np.sort(scores), drawn=drawn, group_tops=tops)
 
     @property
     def support(self) -> int:
@@ -60,16 +73,15 @@ class GroupScores:
         return (self.support + 1) * risk < _LEAST_BEYOND
 
     def quantile(self, risk: float) -> float:
-        """Return the score that is exceeded with probability ``risk`` at most, by a row of a new group.
+        """Return the score that a row of a new group exceeds with probability ``risk``.
 
-        With too few groups it is the largest score of all. With a few dozen the level is raised by
-        (G + 1) / G. With more it is not: the fits that were made without a group saw fewer rows than the
-        final one, which makes up for what the raised level would add.
+        One score is drawn from each group: those are exchangeable with one of the new group, so that it lies
+        above the k-th of G with probability 1 - k / (G + 1). The k-th is averaged over draws, and between
+        the k-th and the next it runs linearly. With too few groups for the risk it is the largest score.
 
         References:
-            Vovk, "Cross-conformal predictors", 2015; Barber, Candes, Ramdas, Tibshirani, "Predictive
-            inference with the jackknife+", 2021; Dunn, Wasserman, Ramdas, "Distribution-free prediction
-            sets for two-layer hierarchical models", 2023.
+            Dunn, Wasserman, Ramdas, "Distribution-free prediction sets for two-layer hierarchical models",
+            2023; Vovk, "Cross-conformal predictors", 2015.
         """
         if not self.support:
             return 0.0
@@ -78,9 +90,8 @@ class GroupScores:
             return top - _BEYOND * risk * max(top - middle, abs(top), 1.0)
         if self.is_few(risk):
             return max(float(self.group_tops[-1]), 0.0)
-        raised = (self.support + 1) / self.support if self.support < _MANY_GROUPS else 1.0
-        at = min(int(np.ceil((1.0 - risk) * raised * len(self.scores))), len(self.scores)) - 1
-        return float(self.scores[at])
+        level = np.arange(1, self.support + 1) / (self.support + 1)
+        return float(np.interp(1.0 - risk, level, self.drawn))
 
     def exceedance(self, score: FloatArray) -> FloatArray:
         """Return the chance that a score lies above, shape (n,), never quite 0 nor 1.
@@ -147,7 +158,7 @@ class MemoryBound:
             if found is not None and found.support:
                 return found
             if stratum not in _NEXT:
-                return found or GroupScores(scores=np.empty(0), group_tops=np.empty(0))
+                return found or GroupScores.none()
             stratum = _NEXT[stratum]
 
     def upper_log(

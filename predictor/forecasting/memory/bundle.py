@@ -24,7 +24,7 @@ from predictor.forecasting.memory.physics import PARTS, Physics
 from predictor.forecasting.memory.residual import GrownTrees, ResidualSettings
 from predictor.forecasting.memory.signature_history import SignatureHistory
 
-PROTOCOL = 2
+PROTOCOL = 3
 NAME = "vram"
 _EXPERTS = ("rich", "poor")
 
@@ -160,11 +160,13 @@ def _settings(values: Mapping[str, Any]) -> MemorySettings:
 
 
 def _score_arrays(name: str, scores: GroupScores) -> dict[str, Any]:
-    return {f"{name}.scores": scores.scores, f"{name}.tops": scores.group_tops}
+    return {f"{name}.scores": scores.scores, f"{name}.drawn": scores.drawn,
+            f"{name}.tops": scores.group_tops}  # fmt: skip
 
 
 def _scores(name: str, arrays: Mapping[str, Any]) -> GroupScores:
-    return GroupScores(scores=arrays[f"{name}.scores"], group_tops=arrays[f"{name}.tops"])
+    return GroupScores(scores=arrays[f"{name}.scores"], drawn=arrays[f"{name}.drawn"],
+                       group_tops=arrays[f"{name}.tops"])  # fmt: skip
 
 
 def _write_json(path: Path, value: object) -> None:

@@ -14,6 +14,7 @@ from predictor.forecasting.memory.bound import GroupScores, MemoryBound, needed_
 from predictor.forecasting.memory.features import FeatureSpace, moving_columns
 from predictor.forecasting.memory.physics import Physics, PhysicsInputs, fit_physics, physics_inputs
 from predictor.forecasting.memory.residual import (
+    LEAST_ROWS,
     GrownTrees,
     ResidualSettings,
     grow_residual,
@@ -133,7 +134,7 @@ def train_expert(rows: TrainingRows, settings: ExpertSettings) -> Expert:
     guess = np.array([request.guess_log for request in rows.requests])
     share = needed_share(errors, guess, near)
     guess *= share
-    spread = grow_spread(columns, errors, data.weights, data.sized)
+    spread = data.spread(columns, errors, everything)
     strata = {Stratum.NEW: GroupScores.of(scores_of(errors, unit, guess), near)}
     if rows.families is not None:
         strata[Stratum.SEEN_FAMILY] = strata[Stratum.NEW]
@@ -179,13 +180,25 @@ class _Data:
     def sized(self) -> ResidualSettings:
         return self.settings.sized(len(self.log_mib), self.groups)
 
+    @property
+    def has_trees(self) -> bool:
+        """Whether trees are grown: by all fits or by none, so that those kept out err as the final one."""
+        return len(self.log_mib) >= LEAST_ROWS
+
     def fit(self, rows: IntArray, seeds: int) -> tuple[Physics, GrownTrees]:
         inputs = take_inputs(self.inputs, rows)
         physics = fit_physics(inputs, self.log_mib[rows], self.weights[rows], self.kinds)
         columns = _columns(physics, inputs, self.fixed[rows], inputs.batch)
         sized = replace(self.sized, seeds=seeds)
         target = self.log_mib[rows] - physics.log_mib(inputs, inputs.batch)
+        if not self.has_trees:
+            return physics, GrownTrees(())
         return physics, grow_residual(columns, target, self.weights[rows], sized)
+
+    def spread(self, columns: FloatArray, errors: FloatArray, rows: IntArray) -> GrownTrees:
+        if not self.has_trees:
+            return GrownTrees(())
+        return grow_spread(columns[rows], errors[rows], self.weights[rows], self.sized)
 
     def kept_out_errors(self, names: Sequence[str]) -> FloatArray:
         """Return ln(observed / forecast) of each row by a fit without its group, shape (n,)."""
@@ -202,11 +215,10 @@ class _Data:
     def kept_out_spread(self, columns: FloatArray, errors: FloatArray, names: Sequence[str]) -> FloatArray:
         """Return the expected size of each error by a fit without its group, shape (n,)."""
 
-        def spread(train: IntArray, test: IntArray) -> FloatArray:
-            grown = grow_spread(columns[train], errors[train], self.weights[train], self.sized)
-            return spread_of(grown, columns[test])
+        def unit(train: IntArray, test: IntArray) -> FloatArray:
+            return spread_of(self.spread(columns, errors, train), columns[test])
 
-        return self._kept_out(names, spread)
+        return self._kept_out(names, unit)
 
     def _kept_out(
         self, names: Sequence[str], answer: Callable[[IntArray, IntArray], FloatArray]

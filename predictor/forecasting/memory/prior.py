@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from statistics import NormalDist
 
-import numpy as np
-
 from predictor.contracts.memory import DeviceFit, MemoryForecast, MemoryRequest, PeakKind
 from predictor.errors import ArgumentError
 from predictor.forecasting.memory.bound import GroupScores
@@ -30,7 +28,7 @@ def prior_forecast(request: MemoryRequest, *, risk: float, devices: Mapping[str,
     """
     if not 0.0 < risk < 1.0:
         raise ArgumentError(f"risk={risk} is no probability; pass a value between 0 and 1")
-    nothing = GroupScores(scores=np.empty(0), group_tops=np.empty(0))
+    nothing = GroupScores.none()
     formula = MemoryForecaster(
         kind=PeakKind.USED, settings=MemorySettings(), rich=None, poor=None, history=SignatureHistory(),
         history_scores=nothing, known_families=frozenset(),

@@ -12,9 +12,10 @@ from predictor.forecasting.trees import PackedTrees, Trees
 
 FloatArray = npt.NDArray[np.float64]
 
-_LEAST_ROWS = 40  # below it there is nothing to grow trees on
+LEAST_ROWS = 40  # below it there is nothing to grow trees on
 _SPREAD_FLOOR = 0.004  # in ln: no forecast is surer than 0.4 %
 _SPREAD_CEILING = 2.0
+_LEAST_HUBER = 0.004
 _TEMPER = 0.5  # the learned size of errors is noisy: its square root orders jobs better than itself
 
 
@@ -24,12 +25,13 @@ class ResidualSettings:
 
     Attributes:
         seeds: models that are averaged.
-        huber_log: residuals beyond it pull linearly; peaks jump with the choice of kernels.
+        huber_log: residuals beyond it pull linearly, as peaks jump with the choice of kernels; where the
+            formula is nearer than that, those beyond their median size do.
     """
 
     rounds: int = 500
     learning_rate: float = 0.05
-    leaves: int = 15
+    leaves: int = 31
     least_rows: int = 8
     l2: float = 0.5
     feature_share: float = 0.6
@@ -80,9 +82,11 @@ def grow_residual(
     References:
         Ke et al., "LightGBM: A Highly Efficient Gradient Boosting Decision Tree", 2017.
     """
+    usual = float(np.median(np.abs(residual_log))) if len(residual_log) else 0.0
+    bend = min(max(usual, _LEAST_HUBER), settings.huber_log)
     return _grow(
         features, residual_log, weights, settings, seeds=settings.seeds, rounds=settings.rounds,
-        parameters={"objective": "huber", "alpha": settings.huber_log, "num_leaves": settings.leaves},
+        parameters={"objective": "huber", "alpha": bend, "num_leaves": settings.leaves},
     )  # fmt: skip
 
 
@@ -116,7 +120,7 @@ def _grow(
     rounds: int,
     parameters: dict[str, object],
 ) -> GrownTrees:
-    if len(target) < _LEAST_ROWS or not features.shape[1]:
+    if not len(target) or not features.shape[1]:
         return GrownTrees(())
     rows = features.astype(np.float32).astype(np.float64)  # thresholds of what is asked later: float32
     texts = []
