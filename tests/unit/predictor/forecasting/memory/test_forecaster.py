@@ -1,5 +1,6 @@
 """This module holds the trained forecaster to its promises: finite, above weights, rising, calibrated."""
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -191,6 +192,16 @@ def test_a_bundle_forecasts_bit_for_bit_and_an_altered_one_is_refused(
     assert bundle.model.predict(asked) == trained.predict(asked)
     (tmp_path / "b" / "online.json").write_text("{}")
     with pytest.raises(BundleCorruptError, match="altered"):
+        read_memory_bundle(tmp_path / "b")
+
+
+def test_a_bundle_of_the_previous_layout_is_refused_with_what_to_do(
+    trained: MemoryForecaster, tmp_path: Path
+) -> None:
+    write_memory_bundle(tmp_path / "b", trained, version="v1", card="# card", metadata={})
+    manifest = json.loads((tmp_path / "b" / "manifest.json").read_text())
+    (tmp_path / "b" / "manifest.json").write_text(json.dumps(manifest | {"protocol": 2}))
+    with pytest.raises(BundleCorruptError, match="protocol 2, this code reads 3; retrain"):
         read_memory_bundle(tmp_path / "b")
 
 
