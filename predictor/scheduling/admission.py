@@ -12,10 +12,11 @@ from predictor.scheduling.expected import backlog_s
 from predictor.scheduling.placement import pools_of
 from predictor.scheduling.policy import Policy
 from predictor.scheduling.remaining import assumed_log_quantiles
+from predictor.scheduling.siblings import join_siblings
 from predictor.scheduling.state import SchedulingState
 
 _BLANK_FLOATS = np.full(c.FLOATS, np.nan)
-_BLANK_FLOATS[[c.SAVED, c.NOT_BEFORE, c.BASE, c.SERVED]] = 0.0
+_BLANK_FLOATS[[c.SAVED, c.NOT_BEFORE, c.BASE, c.SERVED, c.LOOK_AT]] = 0.0
 _BLANK_INTS = np.zeros(c.INTS, dtype=np.int64)
 _BLANK_INTS[[c.POOL, c.NODE_LIST]] = -1
 
@@ -86,6 +87,7 @@ def admit(state: SchedulingState, policy: Policy, job: JobSubmitted, pools: int)
     floats[[c.NUMBER_0, c.NUMBER_1, c.NUMBER_2], slot] = job.width, 0.0, 0.0
     set_class(state, policy, slot)
     set_forecast(state, slot, job.quantiles_s, job.estimate_s)
+    join_siblings(store, slot, job)
     return slot
 
 
@@ -108,7 +110,10 @@ def set_forecast(
 ) -> None:
     """Set the distribution of a job's duration: the forecast, else the estimate, else from its limit."""
     store = state.store
-    logs = store.log_quantiles[slot]
+    logs = store.given_log_quantiles[slot]
+    store.floats[[c.TOLD_WEIGHT, c.TOLD_SCORE, c.TOLD_SQUARE], slot] = (
+        0.0  # a forecast made now knows what has ended
+    )
     if estimate_s is not None:
         store.floats[c.ESTIMATE, slot] = estimate_s
     if quantiles_s is not None:

@@ -30,7 +30,11 @@ SAVED_AT = 21  # instant of the last checkpoint of the current attempt
 SERVED = 22  # seconds of running in earlier attempts, saved or not
 BASE = 23  # work done before the current attempt
 BACKLOG = 24  # at submission: seconds that the cluster needs for all before it, inf = no guard then
-FLOATS = 25
+TOLD_WEIGHT = 25  # siblings that have ended since its submission, by nearness
+TOLD_SCORE = 26  # their normal scores, times nearness, summed
+TOLD_SQUARE = 27  # their squares, times nearness, summed
+LOOK_AT = 28  # when the age of a running job is looked at next, for what it tells its siblings
+FLOATS = 29
 
 # int64 rows
 STATE = 0
@@ -51,6 +55,9 @@ PLACE = 14  # position in the list of running jobs
 NODE_LIST = 15  # head of its nodes in the placement list, -1
 ISLAND = 16  # 1 = must lie inside one island
 USER = 17  # index of its user
-INTS = 18
+ELDER = 18  # slot of the sibling submitted before it that still waits or runs, -1
+YOUNGER = 19  # of the one submitted after it, -1
+BIRTH = 20  # its place among its siblings
+INTS = 21
 
 FREE_SLOT, WAITING, RUNNING, LEAVING = 0, 1, 2, 3

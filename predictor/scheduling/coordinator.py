@@ -29,12 +29,14 @@ from predictor.contracts.events import (
 from predictor.contracts.reasons import Reason, ReasonCode
 from predictor.scheduling import admission, checkpoint, eviction
 from predictor.scheduling import columns as c
+from predictor.scheduling import parameters as p
 from predictor.scheduling.capacity import Pool
 from predictor.scheduling.expected import assess, begin, next_change_s
 from predictor.scheduling.parameter_vector import parameter_vector
 from predictor.scheduling.passes import run_pass, take_nodes
 from predictor.scheduling.policy import Policy
 from predictor.scheduling.policy_document import policy_from_document
+from predictor.scheduling.siblings import look_at_running, renew, tell_siblings
 from predictor.scheduling.state import SchedulingState
 from predictor.scheduling.store import IntArray
 
@@ -110,6 +112,7 @@ class Coordinator:
                 dirty = eviction.finish_leaving(state, self.policy, self._assess) or dirty
             dirty = self._handlers[type(event)](event, decisions) or dirty
         if dirty and state.store.n_queue:
+            self._look_at_running()
             run_pass(state, self.policy, self._parameters, decisions)
             eviction.make_room(state, self.policy, self._parameters, self._assess, decisions)
         return tuple(decisions)
@@ -151,6 +154,7 @@ class Coordinator:
             decisions.append(Refused(now_s=event.now_s, job_id=event.job_id, reasons=tuple(faults)))
             return False
         slot = admission.admit(state, self.policy, event, pools)
+        self._renew(slot)
         self._assess(slot)
         if state.store.ints[c.TIER, slot] <= self.policy.headroom.tier:
             state.demand.record(state.now_s, pools, event.width)
@@ -190,6 +194,11 @@ class Coordinator:
         slot = self._slot(event, decisions, c.RUNNING, c.LEAVING)
         if slot < 0:
             return False
+        store = self.state.store
+        tell_siblings(
+            store.floats, store.ints, store.given_log_quantiles, store.log_quantiles,
+            slot, self.state.now_s, self._parameters,
+        )  # fmt: skip
         self.state.release(slot)
         self.state.forget(slot)
         return True
@@ -240,6 +249,7 @@ class Coordinator:
         if slot < 0:
             return False
         admission.set_forecast(self.state, slot, event.quantiles_s, event.estimate_s)
+        self._renew(slot)
         if self.state.store.ints[c.STATE, slot] == c.WAITING:
             self._assess(slot)
         else:
@@ -257,7 +267,7 @@ class Coordinator:
 
     def _policy_changed(self, event: PolicyChanged, _decisions: list[Decision]) -> bool:
         state = self.state
-        policy = policy_from_document(event.policy)
+        before, policy = self.policy, policy_from_document(event.policy)
         self.policy, self._parameters = policy, parameter_vector(policy)
         state.teams.configure(policy.quotas, policy.fair_share)
         for slot in state.store.waiting_slots.tolist():
@@ -267,6 +277,9 @@ class Coordinator:
                 state.specs[slot] = replace(job, workload_class="")
             admission.set_class(state, policy, slot)
         slots = state.store.waiting_slots
+        if policy.siblings != before.siblings or policy.plan.source != before.plan.source:
+            for slot in slots.tolist():
+                self._renew(slot)
         assess(state.store.floats, state.store.ints, state.store.log_quantiles, slots, self._parameters)
         return True
 
@@ -281,6 +294,22 @@ class Coordinator:
         code = ReasonCode.UNKNOWN_JOB if slot < 0 else ReasonCode.WRONG_STATE
         decisions.append(Refused(now_s=event.now_s, job_id=event.job_id, reasons=(Reason(code=code),)))
         return -1
+
+    def _look_at_running(self) -> None:
+        store = self.state.store
+        if self._parameters[p.SIBLING_CORRELATION] > 0:
+            look_at_running(
+                store.floats, store.ints, store.given_log_quantiles, store.log_quantiles,
+                store.running, store.n_running, self.state.now_s, self._parameters,
+            )  # fmt: skip
+
+    def _renew(self, slot: int) -> None:
+        """Set the forecast of one job from the one given and what its siblings tell."""
+        store = self.state.store
+        renew(
+            store.floats, store.ints, store.given_log_quantiles, store.log_quantiles,
+            slot, self.state.now_s, self._parameters,
+        )  # fmt: skip
 
     def _assess(self, slot: int) -> None:
         """Set size and plan of one waiting job."""

@@ -143,7 +143,7 @@ def forecast_starts(state: SchedulingState, order: IntArray, now_s: float) -> li
     ]  # fmt: skip
     starts = np.sort(np.array(scenarios), axis=0)  # one scenario may overtake another for a single job
     latest = store.floats[c.LATEST, planned]
-    starts[2] = np.where(latest >= now_s, np.fmin(np.maximum(starts[1], latest), starts[2]), starts[2])
+    starts = np.where(latest >= now_s, np.fmin(starts, latest), starts)
     etas = [Eta(q10_s=a, q50_s=b, q90_s=d) for a, b, d in starts.T.tolist()]
     never = Eta(q10_s=float("inf"), q50_s=float("inf"), q90_s=float("inf"))
     return etas + [never] * (len(order) - len(planned))

@@ -187,14 +187,19 @@ def backlog_s(
     n_running: int,
     now_s: float,
 ) -> float:
-    """Return the unit-seconds that running and waiting jobs are planned to take from now on."""
+    """Return the unit-seconds that running and waiting jobs are planned to take from now on.
+
+    A job that runs for longer than planned is taken to run as long again: the quantiles of what is left
+    of it may be years.
+    """
     total = 0.0
     for k in range(n_queue):
         total += floats[c.PLAN, queue[k]] * ints[c.WIDTH, queue[k]]
     for k in range(n_running):
-        left_s = floats[c.PLAN_END, running[k]] - now_s
-        if left_s > 0.0:
-            total += min(left_s, 1e9) * ints[c.WIDTH, running[k]]
+        slot = running[k]
+        age_s = max(now_s - floats[c.START, slot], 0.0)
+        left_s = floats[c.PLAN, slot] - age_s if age_s < floats[c.PLAN, slot] else age_s
+        total += max(min(left_s, floats[c.PLAN_END, slot] - now_s), 0.0) * ints[c.WIDTH, slot]
     return total
 
 

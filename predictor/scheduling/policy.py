@@ -14,6 +14,7 @@ from predictor.scheduling.placement import Placement
 from predictor.scheduling.preemption import Preemption
 from predictor.scheduling.quota import Quota
 from predictor.scheduling.reservation import Plan, Reserve
+from predictor.scheduling.siblings import Siblings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,7 @@ class Policy:
     order: Order = field(default_factory=Order)
     plan: Plan = field(default_factory=Plan)
     reserve: Reserve = field(default_factory=Reserve)
+    siblings: Siblings = field(default_factory=Siblings)
     placement: Placement = field(default_factory=Placement)
     preemption: Preemption = field(default_factory=Preemption)
     fair_share: FairShare = field(default_factory=FairShare)
@@ -40,6 +42,7 @@ class Policy:
 
     def __post_init__(self) -> None:
         faults = [*self.order.faults(), *self.plan.faults(), *self.reserve.faults()]
+        faults += self.siblings.faults()
         faults += [*self.preemption.faults(), *self.fair_share.faults(), *self.headroom.faults()]
         for each in self.classes:
             faults += each.faults()

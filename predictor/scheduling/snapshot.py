@@ -14,12 +14,14 @@ import numpy as np
 from predictor.contracts.event_codec import event_document, event_from_document
 from predictor.contracts.events import JobSubmitted
 from predictor.errors import FormatError
+from predictor.scheduling import columns as c
 from predictor.scheduling.capacity import Pool
 from predictor.scheduling.coordinator import Coordinator
 from predictor.scheduling.policy_document import policy_document, policy_from_document
+from predictor.scheduling.siblings import sibling_key
 from predictor.scheduling.state import SchedulingState
 
-FORMAT = 2
+FORMAT = 3
 
 
 def snapshot(coordinator: Coordinator) -> dict[str, Any]:
@@ -76,6 +78,10 @@ def _restore(document: Mapping[str, Any]) -> Coordinator:
     store.floats[:, :n] = columns.pop("floats")
     store.ints[:, :n] = columns.pop("ints")
     store.log_quantiles[:n] = columns.pop("log_quantiles")
+    store.given_log_quantiles[:n] = columns.pop("given_log_quantiles")
+    for slot, job in enumerate(state.specs):
+        if job is not None and store.ints[c.YOUNGER, slot] < 0:
+            store.last_sibling[sibling_key(job)] = slot
     queue, running = columns.pop("queue"), columns.pop("running")
     store.queue[: len(queue)], store.n_queue = queue, len(queue)
     store.running[: len(running)], store.n_running = running, len(running)
@@ -101,6 +107,7 @@ def _arrays(state: SchedulingState) -> dict[str, np.ndarray[Any, Any]]:
         "floats": store.floats[:, :n],
         "ints": store.ints[:, :n],
         "log_quantiles": store.log_quantiles[:n],
+        "given_log_quantiles": store.given_log_quantiles[:n],
         "queue": store.waiting_slots,
         "running": store.running_slots,
         "free": capacity.free,

@@ -8,6 +8,7 @@ from predictor.scheduling.calibration import PromiseCalibration
 from predictor.scheduling.capacity import Capacity, Pool
 from predictor.scheduling.headroom import UrgentDemand
 from predictor.scheduling.policy import Policy
+from predictor.scheduling.siblings import leave_siblings
 from predictor.scheduling.store import JobStore
 from predictor.scheduling.teams import Teams
 
@@ -44,6 +45,9 @@ class SchedulingState:
 
     def forget(self, slot: int) -> None:
         """Forget a job that neither waits nor runs."""
+        job = self.specs[slot]
+        assert job is not None  # noqa: S101 - the slot of a live job
+        leave_siblings(self.store, slot, job)
         self.store.remove(slot)
         self.specs[slot] = None
 

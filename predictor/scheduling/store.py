@@ -18,7 +18,9 @@ class JobStore:
 
     Attributes:
         floats: shape (FLOATS, capacity). ints: shape (INTS, capacity).
-        log_quantiles: shape (capacity, L), logarithms of forecast seconds at ``LEVELS``.
+        given_log_quantiles: shape (capacity, L), logarithms of forecast seconds at ``LEVELS``, as given.
+        log_quantiles: the same, renewed by what siblings have turned out to be.
+        last_sibling: user, team, width and limit -> slot of the last such job that waits or runs.
         queue: slots of waiting jobs in order of submission, the first ``n_queue`` count.
         running: slots of running jobs in no order, the first ``n_running`` count.
     """
@@ -27,12 +29,14 @@ class JobStore:
         self.floats: FloatArray = np.full((FLOATS, capacity), np.nan)
         self.ints: IntArray = np.zeros((INTS, capacity), dtype=np.int64)
         self.log_quantiles: FloatArray = np.zeros((capacity, len(LEVELS)))
+        self.given_log_quantiles: FloatArray = np.zeros_like(self.log_quantiles)
         self.queue: IntArray = np.zeros(capacity, dtype=np.int64)
         self.running: IntArray = np.zeros(capacity, dtype=np.int64)
         self.n_queue = 0
         self.n_running = 0
         self.ids: list[str] = []
         self.slot_of: dict[str, int] = {}
+        self.last_sibling: dict[tuple[str, str, int, float], int] = {}
         self.free_slots: list[int] = []
         self.next_sequence = 0
 
@@ -110,6 +114,8 @@ class JobStore:
         other = JobStore.__new__(JobStore)
         other.floats, other.ints = self.floats.copy(), self.ints.copy()
         other.log_quantiles = self.log_quantiles.copy()
+        other.given_log_quantiles = self.given_log_quantiles.copy()
+        other.last_sibling = dict(self.last_sibling)
         other.queue, other.running = self.queue.copy(), self.running.copy()
         other.n_queue, other.n_running = self.n_queue, self.n_running
         other.ids, other.slot_of = list(self.ids), dict(self.slot_of)
@@ -121,5 +127,8 @@ class JobStore:
         self.floats = np.concatenate([self.floats, np.full_like(self.floats, np.nan)], axis=1)
         self.ints = np.concatenate([self.ints, np.zeros_like(self.ints)], axis=1)
         self.log_quantiles = np.concatenate([self.log_quantiles, np.zeros_like(self.log_quantiles)])
+        self.given_log_quantiles = np.concatenate(
+            [self.given_log_quantiles, np.zeros_like(self.given_log_quantiles)]
+        )
         self.queue = np.concatenate([self.queue, np.zeros_like(self.queue)])
         self.running = np.concatenate([self.running, np.zeros_like(self.running)])

@@ -121,3 +121,4 @@ class Explanation:
     eta: Mapping[str, float] = field(default_factory=dict)
     forecast: Mapping[str, float] = field(default_factory=dict)
     would_change: tuple[str, ...] = ()
+    siblings: str = ""  # what its forecast has learnt from them since it was made

@@ -204,8 +204,23 @@ def explain(coordinator: Coordinator, job_id: str, now_s: float) -> Explanation:
         job_id=job_id, state="waiting", position=position, workload_class=kind.name, factors=row.factors,
         reason=row.reason, promise=row.promise, forecast=row.forecast,
         eta={"q10_s": ahead.q10_s, "q50_s": ahead.q50_s, "q90_s": ahead.q90_s},
+        siblings=_siblings(coordinator, slot),
         would_change=_would_change(coordinator, slot, position, now_s),
     )  # fmt: skip
+
+
+def _siblings(coordinator: Coordinator, slot: int) -> str:
+    """Return how the forecast of a waiting job differs from the one given, "" = it does not."""
+    store = coordinator.state.store
+    limit_s = float(store.floats[c.LIMIT, slot])
+    given_s = quantile_s(store.given_log_quantiles[slot], limit_s, 0.5)
+    now_s = quantile_s(store.log_quantiles[slot], limit_s, 0.5)
+    if given_s == now_s:
+        return ""
+    return (
+        f"Jobs of the same user, team, width and limit, submitted about when it was, have ended or run on: "
+        f"its median is {now_s:.0f} s by now, {given_s:.0f} s at submission."
+    )
 
 
 def _would_change(coordinator: Coordinator, slot: int, position: int, now_s: float) -> tuple[str, ...]:
@@ -227,7 +242,8 @@ def _would_change(coordinator: Coordinator, slot: int, position: int, now_s: flo
         if free > 0:
             texts.append(f"asking for at most {free} units, which are free now")
     if position > 1:
-        texts.append(f"{position - 1} jobs come before it; they start, end or are withdrawn")
+        ahead = "one job comes" if position == 2 else f"{position - 1} jobs come"
+        texts.append(f"{ahead} before it: what comes first starts, ends or is withdrawn")
     wait_s = now_s - float(store.floats[c.SUBMIT, slot])
     if math.isfinite(order.guard_s):
         widest = max(float(state.capacity.total.max()), 1.0)

@@ -63,6 +63,7 @@ export function drawExplanation(found) {
     ["Expected start", found.eta ? Object.entries(found.eta).map(([name, at]) => `${name.replace("_s", "")} ${clock(at, found.at_s)}`).join(", ") : "–"],
     ["Promised", found.promise ? `${clock(found.promise.start_s, found.at_s)}, at the latest ${clock(found.promise.latest_s, found.at_s)}` : "no promise"],
     ["Expected run", found.forecast ? Object.entries(found.forecast).map(([name, value]) => `${name} ${span(value)}`).join(", ") : "–"]];
+  if (found.siblings) rows.push(["Its siblings", found.siblings]);
   const list = element("dl", {}, ...rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, String(value))]));
   const weights = element("dl", {}, ...Object.entries(found.factors ?? {}).flatMap(([name, value]) => [
     element("dt", {}, name.replaceAll("_", " ")), element("dd", {}, Number(value).toPrecision(4))]));

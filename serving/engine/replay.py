@@ -14,7 +14,7 @@ from serving.live.hub import Change, Topic
 from serving.store.event_log import EventLog, StoredEvent
 
 STEP, RESTORED, NOTE = "step", "restored", "note"
-FORM = "coordinator/2"
+FORM = "coordinator/3"
 READ = 1000  # events of the log in one read
 
 

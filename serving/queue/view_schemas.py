@@ -172,6 +172,7 @@ class ExplanationView(Struct, kw_only=True, frozen=True):
     eta: Numbers
     forecast: Numbers
     would_change: list[str]
+    siblings: str = ""
 
 
 class EditableField(Struct, kw_only=True, frozen=True):

@@ -142,6 +142,7 @@ class QueueViews:
             reason=None if found.reason is None else reason_view(found.reason),
             promise=_promise(found.promise),
             eta=_finite(found.eta), forecast=_finite(found.forecast), would_change=list(found.would_change),
+            siblings=found.siblings,
         )  # fmt: skip
         return Reply(body=body, etag=self._etag(job_id))
 
