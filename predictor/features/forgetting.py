@@ -17,6 +17,7 @@ from predictor.features.history_kernel import (
 
 IntArray = npt.NDArray[np.int64]
 MOST_KEYS = 32_768  # some 20 MiB; 157,182 jobs of two months of the Graham cluster make 10,178 without places
+_AT_ONCE = 512
 FORGOTTEN = 4  # one key in so many goes at once: what this costs is spread over as many new ones
 
 
@@ -42,11 +43,14 @@ def moved_keys(state: HistoryState, count: int, keep: int) -> IntArray:
     return moved
 
 
-def without_forgotten(state: HistoryState, moved: IntArray) -> HistoryState:
-    """Return the state under the new numbers, with as much room as before."""
+def forget_keys(state: HistoryState, moved: IntArray) -> None:
+    """Put what stays under its new numbers, in place and bit by bit: copies leave holes in the heap."""
     stays = np.flatnonzero(moved[:-1] >= 0)
-    fresh = new_state(len(state.stat), 1, state.job_key.shape[1])
-    fresh.stat[: len(stays)], fresh.ring[: len(stays)] = state.stat[stays], state.ring[stays]
-    fresh.ends[: len(stays)] = state.ends[stays]
-    job_key = np.where(state.job_key >= 0, moved[state.job_key], state.job_key)
-    return state._replace(stat=fresh.stat, ring=fresh.ring, ends=fresh.ends, job_key=job_key)
+    columns = (state.stat, state.ring, state.ends)
+    for first in range(0, len(stays), _AT_ONCE):
+        rows = stays[first : first + _AT_ONCE]  # none of them lies before the place that it moves to
+        for column in columns:
+            column[first : first + len(rows)] = column[rows]
+    unused, end = new_state(1, 1, 1), len(stays)
+    state.stat[end:], state.ring[end:], state.ends[end:] = unused.stat, unused.ring, unused.ends
+    state.job_key[:] = np.where(state.job_key >= 0, moved[state.job_key], state.job_key)

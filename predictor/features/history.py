@@ -16,7 +16,7 @@ import pandas as pd
 
 from predictor.contracts.job import JobState
 from predictor.data.schema import seconds
-from predictor.features.forgetting import FORGOTTEN, MOST_KEYS, moved_keys, without_forgotten
+from predictor.features.forgetting import FORGOTTEN, MOST_KEYS, forget_keys, moved_keys
 from predictor.features.history_kernel import (
     READINGS,
     RECENT,
@@ -262,7 +262,7 @@ class HistoryStore:
         """Let go of the keys that nobody has used for longest."""
         count = self._keys.count
         moved = moved_keys(self._state, count, count - count // FORGOTTEN)
-        self._state = without_forgotten(self._state, moved)
+        forget_keys(self._state, moved)
         self._keys.renumber(moved)
         # where many jobs wait, most keys stay: there must be room until the next time nevertheless
         self._bound = max(self._least_bound, self._keys.count + count // FORGOTTEN)
