@@ -289,7 +289,7 @@ def run_cycle(
         if old:
             eldest_left -= 1
         entitled = code != HEADROOM and (
-            (guarded and guarded_left > 0) or (not guarded and (heads > 0 or old))
+            (guarded and guarded_left > 0) or (not guarded and not safely and (heads > 0 or old))
         )
         if entitled:
             if guarded:

@@ -36,7 +36,7 @@ class Preemption:
     Attributes:
         mode: ``none``; ``class``: by right of class and quota; ``order``: also whoever comes before a running
             job by far, where interruptions are cheap.
-        victim: ``cheapest`` (lost work, restart, remaining time) or ``youngest`` (a common default
+        victim: ``cheapest`` (lost work and restart) or ``youngest`` (a common default
             elsewhere).
         least_runtime_s: an attempt is left alone so long.
         grace_s: time for a final checkpoint, for jobs that write their own.
@@ -133,7 +133,7 @@ def choose_victims(
             found = first_victims(store, capacity, slot, pool, here[latest])
             chosen = None if found is None else latest[found]
         else:
-            costs = _costs(store, classes, here, lost_s, remaining_s)
+            costs = _costs(store, classes, here, lost_s)
             chosen = cheapest_victims(store, capacity, slot, pool, here, costs)
         if chosen is not None:
             return Victims(
@@ -217,12 +217,10 @@ def _costs(
     classes: tuple[WorkloadClass, ...],
     here: IntArray,
     lost_s: FloatArray,
-    remaining_s: FloatArray,
 ) -> FloatArray:
     """Return what each eviction costs, unit-seconds; a unit of a lower rank outweighs all others."""
     widths = store.ints[c.WIDTH, here]
-    # What is lost weighs more the less is left to run: a job about to end frees its units by itself.
-    costs = widths * (lost_s + 1.0) * (1.0 + lost_s / remaining_s)
+    costs = widths * (lost_s + 1.0)
     ranks = np.array([each.eviction_rank for each in classes])[store.ints[c.CLASS, here]]
     steps = np.unique(ranks)[::-1]  # evicted first, then next
     return np.asarray(costs + widths * costs.sum() * np.searchsorted(-steps, -ranks))

@@ -54,7 +54,7 @@ class Reserve:
     Attributes:
         heads: how many blocked jobs, in order, get a promised start.
         eldest: how many of those that wait longest get one besides.
-        guarded: how many of those beyond the guard get one besides.
+        guarded: how many beyond the guard get one; while they wait for it, nobody else does.
         backfill: whether others may start where they delay no promise.
         backfill_order: ``queue`` or ``shortest`` (planned duration first).
         depth: how many jobs, in order, one pass looks at.
@@ -64,7 +64,7 @@ class Reserve:
 
     heads: int = 1
     eldest: int = 1
-    guarded: int = 1
+    guarded: int = 2
     backfill: bool = True
     backfill_order: str = "queue"
     depth: int = 1024

@@ -67,7 +67,8 @@ def reference_pass(
             started.append(job.name)
             continue
         is_guarded = job.name in guarded
-        if (is_guarded and guarded_left > 0) or (not is_guarded and (heads > 0 or job.name in eldest)):
+        others = not is_guarded and not guarded & promised.keys()
+        if (is_guarded and guarded_left > 0) or (others and (heads > 0 or job.name in eldest)):
             if is_guarded:
                 guarded_left -= 1
             elif heads > 0:
