@@ -242,22 +242,19 @@ class MemoryForecaster:
             guess_log=guess_log,
         )  # fmt: skip
         few = scores.is_few(asked)
+        room_log = np.log(np.fromiter(devices.values(), dtype=np.float64)) - log_mib
+        chances = scores.exceedance(scores_of(room_log, unit, guess_log)).tolist()
+        upper_mib = float(np.exp(upper_log))
         fits = tuple(
-            DeviceFit(
-                name=name, capacity_mib=capacity,
-                oom_probability=float(scores.exceedance(
-                    scores_of(np.array([np.log(capacity) - log_mib]), unit, guess_log)
-                )[0]),
-                fits=bool(np.exp(upper_log) <= capacity),
-            )
-            for name, capacity in devices.items()
-        )  # fmt: skip
+            DeviceFit(name=name, capacity_mib=capacity, oom_probability=chance, fits=upper_mib <= capacity)
+            for (name, capacity), chance in zip(devices.items(), chances, strict=True)
+        )
         parts = () if breakdown is None else tuple(
             MemoryPart(name=name, mib=getattr(breakdown.peak_phase.parts, name) / MIB)
             for name in COMPONENT_NAMES if getattr(breakdown.peak_phase.parts, name) > 0
         )  # fmt: skip
         return MemoryForecast(
-            p50_mib=float(np.exp(log_mib)), upper_mib=float(np.exp(upper_log)),
+            p50_mib=float(np.exp(log_mib)), upper_mib=upper_mib,
             risk=self.settings.risk if risk is None else risk, floor_mib=floor,
             analytical_mib=None if breakdown is None else breakdown.peak_bytes / MIB, regime=regime,
             stratum=stratum, support=scores.support, few_groups=few, parts=parts, devices=fits,
