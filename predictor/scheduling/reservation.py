@@ -64,7 +64,7 @@ class Reserve:
 
     heads: int = 1
     eldest: int = 1
-    guarded: int = 2
+    guarded: int = 1
     backfill: bool = True
     backfill_order: str = "queue"
     depth: int = 1024
