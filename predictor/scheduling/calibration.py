@@ -12,6 +12,7 @@ import math
 
 _RATE, _FIRST_RATE = 0.05, 0.5
 _LEAST_LOG, _MOST_LOG = math.log(0.25), math.log(16.0)
+_FIRST_LOG = math.log(2.5)  # cautious, until some promises have been judged
 SHORTEST_S = 60.0  # a promise speaks of whole minutes
 
 
@@ -23,7 +24,7 @@ class PromiseCalibration:
     """
 
     def __init__(self) -> None:
-        self.log_stretch = 0.0
+        self.log_stretch = _FIRST_LOG
         self.kept = 0
         self.broken = 0
 
