@@ -16,9 +16,9 @@ from predictor.scheduling.siblings import join_siblings
 from predictor.scheduling.state import SchedulingState
 
 _BLANK_FLOATS = np.full(c.FLOATS, np.nan)
-_BLANK_FLOATS[[c.SAVED, c.NOT_BEFORE, c.BASE, c.SERVED, c.LOOK_AT]] = 0.0
+_BLANK_FLOATS[[c.SAVED, c.NOT_BEFORE, c.BASE, c.SERVED, c.LOOK_AT, *c.TOLD]] = 0.0
 _BLANK_INTS = np.zeros(c.INTS, dtype=np.int64)
-_BLANK_INTS[[c.POOL, c.NODE_LIST]] = -1
+_BLANK_INTS[[c.POOL, c.NODE_LIST, c.ELDER, c.YOUNGER]] = -1
 
 
 def refusals(state: SchedulingState, policy: Policy, job: JobSubmitted) -> tuple[int, list[Reason]]:
@@ -111,9 +111,6 @@ def set_forecast(
     """Set the distribution of a job's duration: the forecast, else the estimate, else from its limit."""
     store = state.store
     logs = store.given_log_quantiles[slot]
-    store.floats[[c.TOLD_WEIGHT, c.TOLD_SCORE, c.TOLD_SQUARE], slot] = (
-        0.0  # a forecast made now knows what has ended
-    )
     if estimate_s is not None:
         store.floats[c.ESTIMATE, slot] = estimate_s
     if quantiles_s is not None:

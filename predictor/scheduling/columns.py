@@ -33,6 +33,7 @@ BACKLOG = 24  # at submission: seconds that the cluster needs for all before it,
 TOLD_WEIGHT = 25  # siblings that have ended since its submission, by nearness
 TOLD_SCORE = 26  # their normal scores, times nearness, summed
 TOLD_SQUARE = 27  # their squares, times nearness, summed
+TOLD = [TOLD_WEIGHT, TOLD_SCORE, TOLD_SQUARE]
 LOOK_AT = 28  # when the age of a running job is looked at next, for what it tells its siblings
 FLOATS = 29
 

@@ -195,10 +195,11 @@ class Coordinator:
         if slot < 0:
             return False
         store = self.state.store
-        tell_siblings(
-            store.floats, store.ints, store.given_log_quantiles, store.log_quantiles,
-            slot, self.state.now_s, self._parameters,
-        )  # fmt: skip
+        if self._parameters[p.SIBLING_CORRELATION] > 0:
+            tell_siblings(
+                store.floats, store.ints, store.given_log_quantiles, store.log_quantiles,
+                slot, self.state.now_s, self._parameters,
+            )  # fmt: skip
         self.state.release(slot)
         self.state.forget(slot)
         return True
@@ -249,6 +250,7 @@ class Coordinator:
         if slot < 0:
             return False
         admission.set_forecast(self.state, slot, event.quantiles_s, event.estimate_s)
+        self.state.store.floats[c.TOLD, slot] = 0.0  # a forecast made now knows what has ended
         self._renew(slot)
         if self.state.store.ints[c.STATE, slot] == c.WAITING:
             self._assess(slot)
@@ -306,6 +308,9 @@ class Coordinator:
     def _renew(self, slot: int) -> None:
         """Set the forecast of one job from the one given and what its siblings tell."""
         store = self.state.store
+        if self._parameters[p.SIBLING_CORRELATION] <= 0:
+            store.log_quantiles[slot] = store.given_log_quantiles[slot]
+            return
         renew(
             store.floats, store.ints, store.given_log_quantiles, store.log_quantiles,
             slot, self.state.now_s, self._parameters,

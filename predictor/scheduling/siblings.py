@@ -75,9 +75,8 @@ def join_siblings(store: JobStore, slot: int, job: JobSubmitted) -> None:
     """Put a new job behind its last sibling that waits or runs."""
     key = sibling_key(job)
     elder = store.last_sibling.get(key, -1)
-    store.ints[[c.ELDER, c.YOUNGER], slot] = elder, -1
-    store.ints[c.BIRTH, slot] = 0
     if elder >= 0:
+        store.ints[c.ELDER, slot] = elder
         store.ints[c.YOUNGER, elder] = slot
         store.ints[c.BIRTH, slot] = store.ints[c.BIRTH, elder] + 1
     store.last_sibling[key] = slot
@@ -139,28 +138,27 @@ def renew(
         own = (parameters[p.SIBLING_BELIEF] * own + scatter) / (parameters[p.SIBLING_BELIEF] + weight)
     variance = shared * own / (own + shared * weight)
     middle = variance * floats[c.TOLD_SCORE, slot] / own
-    if shared > 0.0:
-        for row in (c.ELDER, c.YOUNGER):
-            other = ints[row, slot]
-            while other >= 0:
-                apart = abs(ints[c.BIRTH, other] - ints[c.BIRTH, slot])
-                if apart > parameters[p.SIBLING_REACH]:
-                    break
-                if ints[c.STATE, other] == c.RUNNING:
-                    age_s = work_done_s(floats, ints, other, now_s)
-                    least = score_of(given[other], floats[c.LIMIT, other], age_s)
-                    if least > _TELLING_SCORE:
-                        told = True
-                        noise = own * np.exp(apart / parameters[p.SIBLING_FADING])
-                        spread = np.sqrt(variance + noise)
-                        a = (least - middle) / spread
-                        beyond = 0.5 * math.erfc(a / _SQRT_2)
-                        hazard = a + 1.0 / a if beyond < 1e-9 else np.exp(-0.5 * a * a) / _SQRT_2_PI / beyond
-                        gain = variance / spread
-                        middle += gain * hazard
-                        variance -= gain * gain * hazard * (hazard - a)
-                other = ints[row, other]
-    if not told or shared <= 0.0:
+    for row in (c.ELDER, c.YOUNGER):
+        other = ints[row, slot]
+        while other >= 0:
+            apart = abs(ints[c.BIRTH, other] - ints[c.BIRTH, slot])
+            if apart > parameters[p.SIBLING_REACH]:
+                break
+            if ints[c.STATE, other] == c.RUNNING:
+                age_s = work_done_s(floats, ints, other, now_s)
+                least = score_of(given[other], floats[c.LIMIT, other], age_s)
+                if least > _TELLING_SCORE:
+                    told = True
+                    noise = own * np.exp(apart / parameters[p.SIBLING_FADING])
+                    spread = np.sqrt(variance + noise)
+                    a = (least - middle) / spread
+                    beyond = 0.5 * math.erfc(a / _SQRT_2)
+                    hazard = a + 1.0 / a if beyond < 1e-9 else np.exp(-0.5 * a * a) / _SQRT_2_PI / beyond
+                    gain = variance / spread
+                    middle += gain * hazard
+                    variance -= gain * gain * hazard * (hazard - a)
+            other = ints[row, other]
+    if not told:
         logs[slot] = given[slot]
         return
     spread = np.sqrt(variance + own)
@@ -185,8 +183,6 @@ def tell_siblings(
     parameters: FloatArray,
 ) -> None:
     """Renew the forecasts of the siblings of a running job that ends now."""
-    if parameters[p.SIBLING_CORRELATION] <= 0.0:
-        return
     score = np.nan
     for row in (c.ELDER, c.YOUNGER):
         other = ints[row, slot]
