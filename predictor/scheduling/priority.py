@@ -74,16 +74,20 @@ def rank_and_key(
     tau_s, power = parameters[p.AGEING_TAU], parameters[p.AGEING_POWER]
     weight, horizon_s = parameters[p.DEADLINE_WEIGHT], parameters[p.DEADLINE_HORIZON]
     step = parameters[p.ATTAINED_STEP]
+    most_backlogs = parameters[p.GUARD_BACKLOGS]
     shortest_s = parameters[p.GUARD]  # no job is wider than the widest pool, so its width lengthens the guard
-    if shortest_s < np.inf and parameters[p.GUARD_BACKLOGS] < np.inf:
+    if shortest_s < np.inf and most_backlogs < np.inf:
         shortest_s = min(shortest_s, parameters[p.GUARD_LEAST])
     differ = False
     for k in range(n_queue):
         slot = queue[k]
         wait_s = now_s - submits_s[slot]
-        guarded = wait_s >= shortest_s and wait_s >= guard_s(
-            widths[slot], widest, backlogs_s[slot], parameters
-        )
+        guarded = wait_s >= shortest_s
+        if guarded and not wait_s >= most_backlogs * backlogs_s[slot] + parameters[p.GUARD_LEAST]:
+            # A power costs more than all the rest: it is asked only where it decides (inf * 0 decides nothing).
+            guarded = wait_s >= parameters[p.GUARD] and wait_s >= guard_s(
+                widths[slot], widest, backlogs_s[slot], parameters
+            )
         if guarded or by == p.BY_SUBMIT:
             key = submits_s[slot]
         elif by == p.BY_ATTAINED:
