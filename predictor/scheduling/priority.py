@@ -84,7 +84,7 @@ def rank_and_key(
         wait_s = now_s - submits_s[slot]
         guarded = wait_s >= shortest_s
         if guarded and not wait_s >= most_backlogs * backlogs_s[slot] + parameters[p.GUARD_LEAST]:
-            # A power costs more than all the rest: it is asked only where it decides (inf * 0 decides nothing).
+            # A power costs more than all the rest: asked only where it decides (inf * 0 decides nothing).
             guarded = wait_s >= parameters[p.GUARD] and wait_s >= guard_s(
                 widths[slot], widest, backlogs_s[slot], parameters
             )
