@@ -106,7 +106,7 @@ async def test_an_explanation_names_place_reason_and_what_would_change_it(harnes
     assert waits["reason"]["sentence"]
     assert waits["factors"]
     assert set(waits["eta"]) == {"q10_s", "q50_s", "q90_s"}
-    assert any("come before it" in text for text in waits["would_change"])
+    assert any("one job comes before it" in text for text in waits["would_change"])
     assert (runs["state"], runs["position"]) == ("running", None)
 
 
