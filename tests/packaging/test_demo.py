@@ -94,7 +94,7 @@ def test_a_log_that_cannot_be_read_exits_2(tmp_path: Path, capsys: pytest.Captur
 def test_a_service_without_champion_is_told_with_its_reason_and_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipelines.loopback_service.PATIENCE_S", 8.0)
+    monkeypatch.setattr("pipelines.loopback_service.PATIENCE_S", 25.0)  # a first start compiles
     with (
         pytest.raises(PipelineError, match="no version is champion"),
         run_service(
