@@ -6,7 +6,7 @@ definition serves scores, the service, and the queue.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -57,13 +57,13 @@ class DurationForecasts:
     """Forecast duration distributions of n jobs.
 
     Attributes:
-        levels: shape (L,), probabilities, ascending in (0, 1).
+        levels: shape (L,), probabilities, ascending in (0, 1); by default LEVELS, one array that all share.
         quantiles_s: shape (n, L), seconds, non-decreasing along a row, at least MIN_DURATION_S and
             never above the limit.
         limit_s: shape (n,), enforced limit in seconds, ``inf`` = none.
     """
 
-    levels: FloatArray
+    levels: FloatArray = field(default_factory=lambda: _LEVELS)
     quantiles_s: FloatArray
     limit_s: FloatArray
 

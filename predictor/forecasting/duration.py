@@ -27,8 +27,6 @@ FloatArray = npt.NDArray[np.float64]
 
 _LEVELS = np.array(LEVELS)
 _MEDIAN = LEVELS.index(0.5)
-# all forecasts at LEVELS share one array of them
-_NONE = DurationForecasts.build(np.empty((0, len(LEVELS))), np.empty(0))
 _USER, _TEMPLATE, _PLACE = (RECENT_KINDS.index(kind) for kind in ("user", "template", "place"))
 EXPERTS: tuple[str, ...] = ("survival_forest", "quantile_boosting", "recent_runs", "same_place")
 # support class x expert: before any outcome, the last runs deserve trust only where there are some
@@ -204,7 +202,7 @@ class OnlineState:
         levels = self.calibration.raw_levels(raw.median_log_s, raw.identity)
         quantiles_s = pooled_quantiles(raw.experts, raw.weights, levels)
         _to_seconds(quantiles_s, raw.limit_s, MIN_DURATION_S)
-        return DurationForecasts(levels=_NONE.levels, quantiles_s=quantiles_s, limit_s=raw.limit_s)
+        return DurationForecasts(quantiles_s=quantiles_s, limit_s=raw.limit_s)
 
     def refresh(
         self, now_s: float, running: RawForecasts | None = None, start_s: FloatArray | None = None,

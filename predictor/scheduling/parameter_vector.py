@@ -42,7 +42,7 @@ def parameter_vector(policy: Policy) -> FloatArray:
     values[p.DEPTH] = reserve.depth
     values[p.TOLERANCE] = reserve.tolerance_s
     values[p.ATTAINED_STEP] = order.attained_step
-    if plan.source == "forecast":  # nothing else reads a forecast
+    if plan.source == "forecast":  # what plans otherwise is compared as published
         values[p.SIBLING_CORRELATION] = policy.siblings.correlation
     values[p.SIBLING_REACH] = policy.siblings.reach
     values[p.SIBLING_FADING] = policy.siblings.fading

@@ -11,8 +11,7 @@ siblings that overlap in time correlate by 0.57 to 0.94.
 What has ended tells the shared part with noise that grows with the distance in the order of submission; what
 still runs tells that it exceeds its age: a truncated normal, taken in by moments (assumed density filtering;
 T. Minka, Expectation propagation for approximate Bayesian inference, 2001). The renewed forecast is the
-given one read at shifted and narrowed scores. It is made from the forecast as given each time, so the order
-of events within one instant does not matter to what a job is told later.
+given one read at shifted and narrowed scores, each time made from the forecast as given.
 """
 
 import math
@@ -33,7 +32,7 @@ from predictor.scheduling.store import FloatArray, IntArray, JobStore
 _SCORES = np.array([NormalDist().inv_cdf(level) for level in LEVELS])
 _LAST = len(LEVELS) - 1
 _MOST_SCORE = 3.0
-_TELLING_SCORE = -0.5  # a job that runs for less than a third of its forecast tells next to nothing
+_TELLING_SCORE = -0.5  # an age below the 31 % quantile of the forecast tells next to nothing
 _LOOK_GROWTH, _LOOK_LEAST_S = 0.3, 60.0
 _SQRT_2, _SQRT_2_PI = math.sqrt(2.0), math.sqrt(2.0 * math.pi)
 
@@ -45,8 +44,8 @@ class Siblings:
     Attributes:
         correlation: part of the variance of normal scores that siblings share; 0 = forecasts stay as given.
         reach: siblings further apart in the order of submission tell nothing.
-        belief: how many siblings the stated correlation is worth beside the scatter of those that ended.
         fading: so many places apart a sibling tells 1/e of what its neighbour tells.
+        belief: how many siblings the stated correlation is worth beside the scatter of those that ended.
     """
 
     correlation: float = 0.65
@@ -138,26 +137,23 @@ def renew(
         own = (parameters[p.SIBLING_BELIEF] * own + scatter) / (parameters[p.SIBLING_BELIEF] + weight)
     variance = shared * own / (own + shared * weight)
     middle = variance * floats[c.TOLD_SCORE, slot] / own
-    for row in (c.ELDER, c.YOUNGER):
-        other = ints[row, slot]
-        while other >= 0:
-            apart = abs(ints[c.BIRTH, other] - ints[c.BIRTH, slot])
-            if apart > parameters[p.SIBLING_REACH]:
-                break
-            if ints[c.STATE, other] == c.RUNNING:
-                age_s = work_done_s(floats, ints, other, now_s)
-                least = score_of(given[other], floats[c.LIMIT, other], age_s)
-                if least > _TELLING_SCORE:
-                    told = True
-                    noise = own * np.exp(apart / parameters[p.SIBLING_FADING])
-                    spread = np.sqrt(variance + noise)
-                    a = (least - middle) / spread
-                    beyond = 0.5 * math.erfc(a / _SQRT_2)
-                    hazard = a + 1.0 / a if beyond < 1e-9 else np.exp(-0.5 * a * a) / _SQRT_2_PI / beyond
-                    gain = variance / spread
-                    middle += gain * hazard
-                    variance -= gain * gain * hazard * (hazard - a)
-            other = ints[row, other]
+    for other in _near(ints, slot, parameters):
+        if ints[c.STATE, other] != c.RUNNING:
+            continue
+        age_s = work_done_s(floats, ints, other, now_s)
+        least = score_of(given[other], floats[c.LIMIT, other], age_s)
+        if least <= _TELLING_SCORE:
+            continue
+        told = True
+        apart = abs(ints[c.BIRTH, other] - ints[c.BIRTH, slot])
+        noise = own * np.exp(apart / parameters[p.SIBLING_FADING])
+        spread = np.sqrt(variance + noise)
+        a = (least - middle) / spread
+        beyond = 0.5 * math.erfc(a / _SQRT_2)
+        hazard = a + 1.0 / a if beyond < 1e-9 else np.exp(-0.5 * a * a) / _SQRT_2_PI / beyond
+        gain = variance / spread
+        middle += gain * hazard
+        variance -= gain * gain * hazard * (hazard - a)
     if not told:
         logs[slot] = given[slot]
         return
@@ -182,26 +178,19 @@ def tell_siblings(
     now_s: float,
     parameters: FloatArray,
 ) -> None:
-    """Renew the forecasts of the siblings of a running job that ends now."""
-    score = np.nan
-    for row in (c.ELDER, c.YOUNGER):
-        other = ints[row, slot]
-        while other >= 0:
-            apart = abs(ints[c.BIRTH, other] - ints[c.BIRTH, slot])
-            if apart > parameters[p.SIBLING_REACH]:
-                break
-            if np.isnan(score):
-                score = score_of(given[slot], floats[c.LIMIT, slot], work_done_s(floats, ints, slot, now_s))
-            weight = np.exp(-apart / parameters[p.SIBLING_FADING])
-            floats[c.TOLD_WEIGHT, other] += weight
-            floats[c.TOLD_SCORE, other] += weight * score
-            floats[c.TOLD_SQUARE, other] += weight * score * score
-            other = ints[row, other]
-    if not np.isnan(score):
-        state = ints[c.STATE, slot]
-        ints[c.STATE, slot] = c.FREE_SLOT  # its age has become its outcome
-        _renew_near(floats, ints, given, logs, slot, now_s, parameters)
-        ints[c.STATE, slot] = state
+    """Renew the forecasts of the siblings of a running job that ends now, and count its slot as free."""
+    near = _near(ints, slot, parameters)
+    if not len(near):
+        return
+    score = score_of(given[slot], floats[c.LIMIT, slot], work_done_s(floats, ints, slot, now_s))
+    for other in near:
+        apart = abs(ints[c.BIRTH, other] - ints[c.BIRTH, slot])
+        weight = np.exp(-apart / parameters[p.SIBLING_FADING])
+        floats[c.TOLD_WEIGHT, other] += weight
+        floats[c.TOLD_SCORE, other] += weight * score
+        floats[c.TOLD_SQUARE, other] += weight * score * score
+    ints[c.STATE, slot] = c.FREE_SLOT  # its age has become its outcome
+    _renew_all(floats, ints, given, logs, near, now_s, parameters)
 
 
 @compiled
@@ -225,27 +214,35 @@ def look_at_running(
         age_s = work_done_s(floats, ints, slot, now_s)
         floats[c.LOOK_AT, slot] = now_s + max(_LOOK_GROWTH * age_s, _LOOK_LEAST_S)
         if score_of(given[slot], floats[c.LIMIT, slot], age_s) > _TELLING_SCORE:
-            _renew_near(floats, ints, given, logs, slot, now_s, parameters)
+            _renew_all(floats, ints, given, logs, _near(ints, slot, parameters), now_s, parameters)
 
 
 @compiled
-def _renew_near(
+def _near(ints: IntArray, slot: int, parameters: FloatArray) -> IntArray:
+    """Return the slots of the siblings within reach: the elder ones, then the younger, the nearest first."""
+    reach = int(parameters[p.SIBLING_REACH])
+    found = np.empty(2 * reach, np.int64)
+    count = 0
+    for row in (c.ELDER, c.YOUNGER):
+        other = ints[row, slot]
+        while other >= 0 and abs(ints[c.BIRTH, other] - ints[c.BIRTH, slot]) <= reach:
+            found[count] = other
+            count += 1
+            other = ints[row, other]
+    return found[:count]
+
+
+@compiled
+def _renew_all(
     floats: FloatArray,
     ints: IntArray,
     given: FloatArray,
     logs: FloatArray,
-    slot: int,
+    slots: IntArray,
     now_s: float,
     parameters: FloatArray,
 ) -> None:
-    one = np.empty(1, np.int64)
-    for row in (c.ELDER, c.YOUNGER):
-        other = ints[row, slot]
-        while other >= 0:
-            if abs(ints[c.BIRTH, other] - ints[c.BIRTH, slot]) > parameters[p.SIBLING_REACH]:
-                break
-            renew(floats, ints, given, logs, other, now_s, parameters)
-            if ints[c.STATE, other] == c.WAITING:
-                one[0] = other
-                assess(floats, ints, logs, one, parameters)
-            other = ints[row, other]
+    for k in range(len(slots)):
+        renew(floats, ints, given, logs, slots[k], now_s, parameters)
+        if ints[c.STATE, slots[k]] == c.WAITING:
+            assess(floats, ints, logs, slots[k : k + 1], parameters)

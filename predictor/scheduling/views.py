@@ -204,12 +204,12 @@ def explain(coordinator: Coordinator, job_id: str, now_s: float) -> Explanation:
         job_id=job_id, state="waiting", position=position, workload_class=kind.name, factors=row.factors,
         reason=row.reason, promise=row.promise, forecast=row.forecast,
         eta={"q10_s": ahead.q10_s, "q50_s": ahead.q50_s, "q90_s": ahead.q90_s},
-        siblings=_siblings(coordinator, slot),
+        siblings=_told_by_siblings(coordinator, slot),
         would_change=_would_change(coordinator, slot, position, now_s),
     )  # fmt: skip
 
 
-def _siblings(coordinator: Coordinator, slot: int) -> str:
+def _told_by_siblings(coordinator: Coordinator, slot: int) -> str:
     """Return how the forecast of a waiting job differs from the one given, "" = it does not."""
     store = coordinator.state.store
     limit_s = float(store.floats[c.LIMIT, slot])

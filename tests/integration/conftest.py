@@ -12,7 +12,7 @@ from pipelines.settings import PipelineSettings
 from pipelines.tracking_access import silence_telemetry
 from predictor.data.synthetic import WorkloadSpec, generate
 from predictor.data.table import write_table
-from tests.services.postgres import Postgres, find_binaries, running_postgres
+from tests.services.postgres import Postgres, postgres_or_skip
 
 
 @pytest.fixture(scope="session")
@@ -59,8 +59,4 @@ def empty_mlflow_db(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def database() -> Iterator[Postgres]:
     """A PostgreSQL server that the tests of a module may stop and start again."""
-    binaries, reason = find_binaries()
-    if binaries is None:
-        pytest.skip(reason)
-    with running_postgres(binaries) as server:
-        yield server
+    yield from postgres_or_skip()

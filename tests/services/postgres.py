@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 _USER = "predictor"
 _PATIENCE_S = 20.0
@@ -83,6 +84,15 @@ class Postgres:
             psycopg.connect(self.url(), connect_timeout=2).close()
             return True
         return False
+
+
+def postgres_or_skip() -> Iterator["Postgres"]:
+    """Give a server to the tests of a fixture, or skip them with the reason where it cannot run."""
+    binaries, reason = find_binaries()
+    if binaries is None:
+        pytest.skip(reason)
+    with running_postgres(binaries) as server:
+        yield server
 
 
 @contextlib.contextmanager

@@ -100,7 +100,6 @@ def _layers(
     for kind, outputs, parameters in listed:
         name = kind.lower()
         size = next(waiting) if name == "conv2d" else None
-        same = Layer(inputs=outputs, outputs=outputs, parameters=parameters, keeps=Keeps.INPUT)
         if size is not None:
             layer = Layer(inputs=float(size.channels_in * size.edge**2), outputs=outputs, keeps=Keeps.INPUT,
                           parameters=parameters, is_convolution=True)  # fmt: skip
@@ -117,7 +116,7 @@ def _layers(
             layer = Layer(inputs=outputs, outputs=outputs, parameters=parameters, keeps=Keeps.INPUT,
                           beyond=outputs)  # fmt: skip
         else:
-            layer = same
+            layer = Layer(inputs=outputs, outputs=outputs, parameters=parameters, keeps=Keeps.INPUT)
         out.append((size, layer))
     return out
 

@@ -188,11 +188,7 @@ class _Run:
         def backward(gradient: _Tensor) -> _Tensor | None:
             gradient.references += 1
             passed = [self._back(path, gradient) for path in (long_back, short_back)]
-            total = self._new(elements) if is_learned else None
-            for one in passed:
-                if one is not None:
-                    self._drop(one)
-            return total
+            return self._add_up(passed, elements if is_learned else None)
 
         return out, backward
 
@@ -207,9 +203,7 @@ class _Run:
         def backward(gradient: _Tensor) -> _Tensor | None:
             gradient.references += 1  # its parts are views
             passed = self._back(backwards, gradient)
-            total = self._new(elements) if is_learned else None
-            if passed is not None:
-                self._drop(passed)
+            total = self._add_up([passed], elements if is_learned else None)
             self._drop(gradient)
             return total
 
@@ -221,6 +215,14 @@ class _Run:
             assert flowing is not None  # noqa: S101  (only the first layer passes none on)
             flowing = backward(flowing)
         return flowing
+
+    def _add_up(self, passed: Sequence[_Tensor | None], elements: float | None) -> _Tensor | None:
+        """Return the gradient of a tensor that several have read; ``elements`` is None where it has none."""
+        total = None if elements is None else self._new(elements)
+        for one in passed:
+            if one is not None:
+                self._drop(one)
+        return total
 
     def _new(self, elements: float, *, size: float = _ELEMENT, is_learned: bool = True) -> _Tensor:
         return _Tensor(self.allocator.take(elements * size), elements, 1, is_learned)

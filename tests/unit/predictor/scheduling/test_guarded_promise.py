@@ -8,6 +8,7 @@ from predictor.contracts.forecast import LEVELS
 from predictor.scheduling import columns as c
 from predictor.scheduling.capacity import Pool
 from predictor.scheduling.coordinator import Coordinator
+from predictor.scheduling.eta import forecast_starts
 from predictor.scheduling.order import Order
 from predictor.scheduling.parameter_vector import parameter_vector
 from predictor.scheduling.policy import Policy
@@ -67,6 +68,29 @@ def test_a_job_knows_how_long_the_cluster_needed_for_what_was_before_it() -> Non
         coordinator.apply(_job(str(k), 10.0 * k, width=10, takes_s=100.0, limit_s=100.0))
     slot = coordinator.state.store.slot_of["2"]
     assert coordinator.state.store.floats[c.BACKLOG, slot] == pytest.approx(80.0 + 100.0)
+
+
+def test_a_job_that_outlives_its_plan_is_taken_to_run_as_long_again() -> None:
+    """A quantile of what is left of it may be years: a guard of four times that would guard nobody."""
+    coordinator = Coordinator(Policy(), [Pool(name="cpu", total=10)])
+    spread = tuple(100.0 * 10.0 ** (k / 3) for k in range(-11, len(LEVELS) - 11))
+    running = JobSubmitted(now_s=0.0, job_id="runs", width=10, limit_s=float("inf"), quantiles_s=spread)
+    coordinator.apply(running)
+    coordinator.apply(_job("next", 5000.0, width=10, takes_s=100.0, limit_s=100.0))
+    slot = coordinator.state.store.slot_of["next"]
+    assert coordinator.state.store.floats[c.BACKLOG, slot] == pytest.approx(5000.0)
+
+
+def test_an_expected_start_is_never_after_the_one_that_was_promised() -> None:
+    coordinator = Coordinator(Policy(), [Pool(name="cpu", total=10)])
+    spread = tuple(100.0 * 2.0**k for k in range(-11, len(LEVELS) - 11))
+    coordinator.apply(JobSubmitted(now_s=0.0, job_id="runs", width=9, limit_s=1e9, quantiles_s=spread))
+    decisions = coordinator.apply(_job("next", 1.0, width=10, takes_s=10.0, limit_s=1000.0))
+    (promise,) = [each for each in decisions if isinstance(each, Promised)]
+    now_s = promise.latest_s - 1.0  # it runs on and on: its remaining time is longer than what is left
+    coordinator.state.now_s = now_s
+    (eta,) = forecast_starts(coordinator.state, coordinator.state.store.waiting_slots, now_s)
+    assert eta.q10_s <= eta.q50_s <= eta.q90_s <= promise.latest_s
 
 
 def test_a_promised_start_is_expected_when_running_jobs_leave_room_at_their_medians() -> None:

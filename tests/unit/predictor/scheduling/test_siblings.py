@@ -51,7 +51,7 @@ def test_a_sibling_that_ended_moves_the_forecasts_of_those_that_wait(took_s: flo
     coordinator = one_at_a_time()
     coordinator.apply_all([submission("first"), submission("second")])
     coordinator.apply(submission("another user", user="v"))
-    coordinator.apply(submission("wider", width=1, limit_s=5e6))
+    coordinator.apply(submission("another limit", limit_s=5e6))
     coordinator.apply(submission("third"))
     coordinator.apply(JobFinished(now_s=took_s, job_id="first"))
     assert (median_s(coordinator, "second") > 1000.0) is longer
@@ -59,7 +59,7 @@ def test_a_sibling_that_ended_moves_the_forecasts_of_those_that_wait(took_s: flo
     distance = abs(math.log(median_s(coordinator, "second") / 1000.0))
     assert distance > abs(math.log(median_s(coordinator, "third") / 1000.0))  # the nearer learns more
     assert median_s(coordinator, "another user") == pytest.approx(1000.0)
-    assert median_s(coordinator, "wider") == pytest.approx(1000.0)
+    assert median_s(coordinator, "another limit") == pytest.approx(1000.0)
 
 
 def test_a_sibling_that_runs_on_and_on_moves_them_before_it_ends() -> None:

@@ -3,7 +3,7 @@
 from itertools import combinations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from predictor.contracts.decisions import Preempted
@@ -17,6 +17,7 @@ from predictor.scheduling.victims import cheapest_cover
 ITEMS = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 50)), max_size=7)
 
 
+@settings(deadline=None)  # the first call compiles
 @given(items=ITEMS, short=st.integers(0, 12))
 def test_the_cheapest_cover_costs_what_trying_all_sets_finds(
     items: list[tuple[int, int]], short: int
