@@ -208,8 +208,7 @@ class Coordinator:
         slot = self._slot(event, decisions, c.RUNNING, c.LEAVING)
         if slot < 0:
             return False
-        eviction.requeue(self.state, slot, event.saved_s)
-        self._assess(slot)
+        eviction.report_requeued(self.state, self.policy, slot, event.saved_s, self._assess)
         return True
 
     def _cancelled(self, event: JobCancelled, decisions: list[Decision]) -> bool:

@@ -8,9 +8,10 @@ from predictor.contracts.decisions import Decision, Preempted
 from predictor.contracts.reasons import Reason, ReasonCode
 from predictor.scheduling import checkpoint
 from predictor.scheduling import columns as c
+from predictor.scheduling.holders import Holders
 from predictor.scheduling.passes import run_pass, start_by_eviction
 from predictor.scheduling.policy import Policy
-from predictor.scheduling.preemption import Victims, choose_victims
+from predictor.scheduling.preemption import Victims, choose_victims, holders_of
 from predictor.scheduling.state import SchedulingState
 from predictor.scheduling.store import FloatArray, IntArray
 
@@ -29,31 +30,25 @@ def make_room(
     rules = policy.preemption
     if rules.mode == "none" or not state.store.n_running:
         return
-    candidates = _claimants(state, policy)
     evicted = False
-    for slot in candidates.tolist():
+    holders: list[Holders] = []  # as long as nobody is evicted they stay what they are
+    for slot in _claimants(state, policy).tolist():
         state.evictions_s = [at for at in state.evictions_s if at > state.now_s - _HOUR_S]
         if len(state.evictions_s) >= rules.per_hour:
             break
         if state.store.ids[slot] in state.leaving.values():  # its room is being made already
             continue
-        victims = choose_victims(
-            state.store,
-            state.capacity,
-            state.teams,
-            policy.classes,
-            rules,
-            slot,
-            state.now_s,
-            policy.order,
-            numbers,
+        store, capacity, teams, classes = state.store, state.capacity, state.teams, policy.classes
+        holders = holders or holders_of(
+            store, capacity, teams, classes, rules, state.now_s, policy.order, numbers
         )
+        victims = choose_victims(store, capacity, teams, classes, rules, slot, holders)
         if victims is None or len(state.evictions_s) + len(victims.slots) > rules.per_hour:
             continue
         at_once = _evict(state, policy, slot, victims, assess, decisions)
         if at_once:
             start_by_eviction(state, numbers, slot, victims.pool, len(victims.slots), decisions)
-        evicted = True
+        evicted, holders = True, []
     if evicted and state.store.n_queue:  # what the evicted left over may serve others
         run_pass(state, policy, numbers, decisions)
 
@@ -141,7 +136,7 @@ def _leave(
         return
     evictions = int(state.store.ints[c.EVICTIONS, slot])
     wait_s = policy.preemption.backoff_s * 2 ** min(evictions, _MOST_DOUBLINGS)
-    requeue(state, slot, float(state.store.floats[c.SAVED, slot]))
+    _requeue(state, slot, float(state.store.floats[c.SAVED, slot]))
     state.store.ints[c.EVICTIONS, slot] = evictions + 1
     until_s = state.now_s + wait_s
     state.store.floats[c.NOT_BEFORE, slot] = until_s
@@ -150,7 +145,20 @@ def _leave(
     assess(slot)
 
 
-def requeue(state: SchedulingState, slot: int, saved_s: float | None) -> None:
+def report_requeued(
+    state: SchedulingState, policy: Policy, slot: int, saved_s: float | None, assess: Callable[[int], None]
+) -> None:
+    """Take in that a job was put back; one that was told to leave has left before its grace was over."""
+    if slot in state.leaving:
+        if saved_s is not None:
+            state.store.floats[c.SAVED, slot] = saved_s
+        _leave(state, policy, slot, "requeue", assess)
+        return
+    _requeue(state, slot, saved_s)
+    assess(slot)
+
+
+def _requeue(state: SchedulingState, slot: int, saved_s: float | None) -> None:
     """Put an interrupted job back to its place in the queue, with the work that survives."""
     store = state.store
     one = np.array([slot])

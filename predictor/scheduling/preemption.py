@@ -17,11 +17,10 @@ from predictor.scheduling import checkpoint
 from predictor.scheduling import columns as c
 from predictor.scheduling.capacity import Capacity
 from predictor.scheduling.classes import WorkloadClass
-from predictor.scheduling.expected import still_to_run_s
-from predictor.scheduling.gittins import gittins_ranks_s
+from predictor.scheduling.holders import Holders
 from predictor.scheduling.order import Order
 from predictor.scheduling.priority import service_level
-from predictor.scheduling.store import FloatArray, IntArray, JobStore
+from predictor.scheduling.store import BoolArray, FloatArray, IntArray, JobStore
 from predictor.scheduling.teams import Teams
 from predictor.scheduling.victims import cheapest_victims, first_victims
 
@@ -97,6 +96,53 @@ class Victims:
     code: ReasonCode
 
 
+def holders_of(
+    store: JobStore,
+    capacity: Capacity,
+    teams: Teams,
+    classes: tuple[WorkloadClass, ...],
+    rules: Preemption,
+    now_s: float,
+    order: Order,
+    numbers: FloatArray,
+) -> list[Holders]:
+    """Return for each pool, in order of preference, the running jobs that anybody may evict now."""
+    running = store.running_slots
+    floats, ints = store.floats, store.ints
+    ranks = np.array([each.eviction_rank for each in classes])
+    entitled = np.array([each.may_preempt for each in classes])
+    remaining_s = np.maximum(floats[c.PLAN_END, running] - now_s, 1.0)
+    evictable = (
+        (ints[c.PREEMPTIBLE, running] == 1)
+        & (ints[c.STATE, running] == c.RUNNING)
+        & (now_s - floats[c.START, running] >= rules.least_runtime_s)
+        & (ints[c.EVICTIONS, running] < rules.most_evictions)
+        & (remaining_s > rules.ending_soon_s)
+    )
+    found = []
+    for pool in range(len(capacity.pools)):
+        at = evictable & (ints[c.POOL, running] == pool)
+        slots = running[at]
+        their_teams = ints[c.TEAM, slots].tolist()
+        found.append(
+            Holders(
+                pool=pool,
+                slots=slots,
+                lost_s=checkpoint.lost_work_s(store, slots, now_s),
+                remaining_s=remaining_s[at],
+                ranks=ranks[ints[c.CLASS, slots]],
+                entitled=entitled[ints[c.CLASS, slots]],
+                borrows=np.array([teams.borrowed(team, pool) > 0 for team in their_teams], dtype=bool),
+                owns=np.array([teams.within_own(team, pool, 0) for team in their_teams], dtype=bool),
+                store=store,
+                now_s=now_s,
+                order=order,
+                numbers=numbers,
+            )
+        )
+    return found
+
+
 def choose_victims(
     store: JobStore,
     capacity: Capacity,
@@ -104,42 +150,35 @@ def choose_victims(
     classes: tuple[WorkloadClass, ...],
     rules: Preemption,
     slot: int,
-    now_s: float,
-    order: Order,
-    numbers: FloatArray,
+    holders: list[Holders],
 ) -> Victims | None:
     """Return the cheapest victims that make room for a waiting job, None = there are none.
 
     Pools are tried in order of preference; gangs get room on nodes where they really can start.
     """
     width = int(store.ints[c.WIDTH, slot])
-    for pool in range(len(capacity.pools)):
-        if not store.ints[c.POOLS, slot] >> pool & 1:
+    for each in holders:
+        pool = each.pool
+        if not store.ints[c.POOLS, slot] >> pool & 1 or not len(each.slots):
             continue
-        running = store.running_slots
-        here = running[store.ints[c.POOL, running] == pool]
-        if not len(here) or not _within_most(teams, int(store.ints[c.TEAM, slot]), pool, width):
+        if not _within_most(teams, int(store.ints[c.TEAM, slot]), pool, width):
             continue
-        lost_s = checkpoint.lost_work_s(store, here, now_s)
-        remaining_s = np.maximum(store.floats[c.PLAN_END, here] - now_s, 1.0)
-        allowed, code = _permission(
-            store, teams, classes, rules, slot, pool, here, lost_s, remaining_s, now_s, order, numbers
-        )
-        if not allowed.any():
+        allowed, code = _permission(teams, classes, rules, slot, each)
+        if int(each.widths[allowed].sum()) < width - int(capacity.free[pool]) or not allowed.any():
             continue
-        here, lost_s, remaining_s = here[allowed], lost_s[allowed], remaining_s[allowed]
+        here, lost_s = each.slots[allowed], each.lost_s[allowed]
         if rules.victim == "youngest":
             latest = np.lexsort((-store.ints[c.SEQUENCE, here], -store.floats[c.START, here]))
             found = first_victims(store, capacity, slot, pool, here[latest])
             chosen = None if found is None else latest[found]
         else:
-            costs = _costs(store, classes, here, lost_s)
+            costs = _costs(each.widths[allowed], each.ranks[allowed], lost_s)
             chosen = cheapest_victims(store, capacity, slot, pool, here, costs)
         if chosen is not None:
             return Victims(
                 slots=here[chosen],
                 lost_s=lost_s[chosen],
-                remaining_s=remaining_s[chosen],
+                remaining_s=each.remaining_s[allowed][chosen],
                 pool=pool,
                 code=code,
             )
@@ -155,72 +194,40 @@ def _within_most(teams: Teams, team: int, pool: int, width: int) -> bool:
 
 
 def _permission(
-    store: JobStore,
     teams: Teams,
     classes: tuple[WorkloadClass, ...],
     rules: Preemption,
     slot: int,
-    pool: int,
-    here: IntArray,
-    lost_s: FloatArray,
-    remaining_s: FloatArray,
-    now_s: float,
-    order: Order,
-    numbers: FloatArray,
-) -> tuple[np.ndarray, ReasonCode]:
-    """Return which running jobs this waiting job may evict, and by which right."""
+    holders: Holders,
+) -> tuple[BoolArray, ReasonCode]:
+    """Return which of the holders this waiting job may evict, and by which right."""
+    store, pool = holders.store, holders.pool
     floats, ints = store.floats, store.ints
-    evictable = (
-        (ints[c.PREEMPTIBLE, here] == 1)
-        & (ints[c.STATE, here] == c.RUNNING)
-        & (now_s - floats[c.START, here] >= rules.least_runtime_s)
-        & (ints[c.EVICTIONS, here] < rules.most_evictions)
-        & (remaining_s > rules.ending_soon_s)
-    )
     kind = classes[ints[c.CLASS, slot]]
-    their_ranks = np.array([each.eviction_rank for each in classes])[ints[c.CLASS, here]]
     if kind.may_preempt:
-        return evictable & (their_ranks > kind.eviction_rank), ReasonCode.CHEAPEST_VICTIM
-    team, their_teams = int(ints[c.TEAM, slot]), ints[c.TEAM, here].tolist()
+        return holders.ranks > kind.eviction_rank, ReasonCode.CHEAPEST_VICTIM
+    team = int(ints[c.TEAM, slot])
     if teams.within_own(team, pool, int(ints[c.WIDTH, slot])):
-        borrowed = np.array([teams.borrowed(each, pool) > 0 for each in their_teams], dtype=bool)
-        with_right = np.array([each.may_preempt for each in classes])[ints[c.CLASS, here]]
-        stronger = with_right & (their_ranks < kind.eviction_rank)
-        return evictable & borrowed & ~stronger, ReasonCode.RECLAIMED
-    if rules.mode == "order":
-        # who may reclaim its units is no victim of those that would borrow them
-        own = np.array([each != team and teams.within_own(each, pool, 0) for each in their_teams], dtype=bool)
-        not_above = (their_ranks >= kind.eviction_rank) & ~own
-        if order.by == "attained":
-            served = checkpoint.work_done_s(store, here, now_s) * _width_factor(store, here, order)
-            level = service_level(float(floats[c.SIZE, slot]), order.attained_step)
-            later = np.floor(np.log2(1.0 + served / order.attained_step)) > level
-        elif order.by == "gittins":
-            done_s = checkpoint.work_done_s(store, here, now_s)
-            ranks_s = gittins_ranks_s(store.log_quantiles[here], floats[c.LIMIT, here], done_s)
-            ranks_s = ranks_s * _width_factor(store, here, order)
-            later = ranks_s > float(floats[c.SIZE, slot]) * rules.advantage + lost_s
-        else:
-            # by the same part of its forecast as the job that waits: else two jobs evict each other in turn
-            left_s = still_to_run_s(floats, ints, store.log_quantiles, here, now_s, numbers)
-            later = left_s > float(floats[c.PLAN, slot]) * rules.advantage + lost_s
-        return evictable & not_above & later, ReasonCode.OUTRANKED
-    return np.zeros(len(here), dtype=bool), ReasonCode.OUTRANKED
+        stronger = holders.entitled & (holders.ranks < kind.eviction_rank)
+        return holders.borrows & ~stronger, ReasonCode.RECLAIMED
+    if rules.mode != "order":
+        return np.zeros(len(holders.slots), dtype=np.bool_), ReasonCode.OUTRANKED
+    # who may reclaim its units is no victim of those that would borrow them
+    own = holders.owns & (ints[c.TEAM, holders.slots] != team)
+    not_above = (holders.ranks >= kind.eviction_rank) & ~own
+    order = holders.order
+    if order.by == "attained":
+        later = holders.levels > service_level(float(floats[c.SIZE, slot]), order.attained_step)
+    elif order.by == "gittins":
+        later = holders.gittins_s > float(floats[c.SIZE, slot]) * rules.advantage + holders.lost_s
+    else:
+        # by the same part of its forecast as the job that waits: else two jobs evict each other in turn
+        later = holders.left_s > float(floats[c.PLAN, slot]) * rules.advantage + holders.lost_s
+    return not_above & later, ReasonCode.OUTRANKED
 
 
-def _width_factor(store: JobStore, slots: IntArray, order: Order) -> FloatArray:
-    return np.asarray(store.ints[c.WIDTH, slots].astype(np.float64) ** order.width_exponent)
-
-
-def _costs(
-    store: JobStore,
-    classes: tuple[WorkloadClass, ...],
-    here: IntArray,
-    lost_s: FloatArray,
-) -> FloatArray:
+def _costs(widths: IntArray, ranks: IntArray, lost_s: FloatArray) -> FloatArray:
     """Return what each eviction costs, unit-seconds; a unit of a lower rank outweighs all others."""
-    widths = store.ints[c.WIDTH, here]
     costs = widths * (lost_s + 1.0)
-    ranks = np.array([each.eviction_rank for each in classes])[store.ints[c.CLASS, here]]
     steps = np.unique(ranks)[::-1]  # evicted first, then next
     return np.asarray(costs + widths * costs.sum() * np.searchsorted(-steps, -ranks))
