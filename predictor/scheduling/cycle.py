@@ -94,6 +94,7 @@ def run_cycle(
     eldest_left = eldest
     guarded_left = parameters[p.GUARDED]
     safely = False  # a guarded job has been promised a start, which nobody behind it may delay
+    surely = False  # nor may anybody by bad luck, once the latest start promised to it has passed
     backfill = parameters[p.BACKFILL] > 0.5
     resort = parameters[p.SHORTEST_FIRST] > 0.5
 
@@ -146,7 +147,7 @@ def run_cycle(
         width = ints[c.WIDTH, slot]
         plan_s = floats[c.PLAN, slot]
         if safely and not guarded:
-            plan_s = guarded_plan_s(floats, ints, logs, slot, parameters)
+            plan_s = guarded_plan_s(floats, ints, logs, slot, parameters, surely)
         tier = ints[c.TIER, slot]
         team = ints[c.TEAM, slot]
         if floats[c.NOT_BEFORE, slot] > now_s:
@@ -295,6 +296,7 @@ def run_cycle(
             if guarded:
                 guarded_left -= 1
                 safely = True
+                surely = floats[c.LATEST, slot] < now_s
             elif heads > 0:
                 heads -= 1
             best_pool, best_step = -1, -1

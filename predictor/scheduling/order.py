@@ -45,7 +45,7 @@ class Order:
     ageing_tau_s: float = 28_800.0
     ageing_power: float = 1.0
     guard_s: float = 100_000.0
-    guard_width_exponent: float = 0.4
+    guard_width_exponent: float = 0.5
     guard_most_s: float = 195_000.0
     guard_backlogs: float = 4.0
     guard_least_s: float = 7_200.0

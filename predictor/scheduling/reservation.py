@@ -20,7 +20,8 @@ class Plan:
         running_level: with a forecast: at which quantile of their remaining time running jobs are expected
             to end.
         guarded_level: with a forecast: the same probability for whoever goes ahead of a promised job that is
-            beyond its guard; 1 = counted with the whole limit, so that nobody can delay it.
+            beyond its guard. Once the latest start that it was promised has passed, as with 1, they are
+            counted with their whole limit, so that nobody can delay it any more.
         correction: what is planned for a job that exceeds its plan: ``limit`` = the whole limit,
             ``tsafrir`` =
             a fixed sequence of increments, ``conditional`` = the forecast given the elapsed time.
@@ -30,7 +31,7 @@ class Plan:
     source: str = "forecast"
     backfill_level: float = 0.5
     running_level: float = 0.9
-    guarded_level: float = 1.0
+    guarded_level: float = 0.85
     correction: str = "conditional"
     reforecast_always: bool = False
 
