@@ -11,14 +11,17 @@ from predictor.scheduling import columns as c
 from predictor.scheduling.expected import backlog_s
 from predictor.scheduling.placement import pools_of
 from predictor.scheduling.policy import Policy
-from predictor.scheduling.remaining import assumed_log_quantiles
+from predictor.scheduling.remaining import assume_log_quantiles
 from predictor.scheduling.siblings import join_siblings
 from predictor.scheduling.state import SchedulingState
 
 _BLANK_FLOATS = np.full(c.FLOATS, np.nan)
-_BLANK_FLOATS[[c.SAVED, c.NOT_BEFORE, c.BASE, c.SERVED, c.LOOK_AT, *c.TOLD]] = 0.0
+_BLANK_FLOATS[[c.SAVED, c.NOT_BEFORE, c.BASE, c.SERVED, c.LOOK_AT, *c.TOLD, c.NUMBER_1, c.NUMBER_2]] = 0.0
+_BLANK_FLOATS[c.BACKLOG] = np.inf
 _BLANK_INTS = np.zeros(c.INTS, dtype=np.int64)
 _BLANK_INTS[[c.POOL, c.NODE_LIST, c.ELDER, c.YOUNGER]] = -1
+# until a pass looks at it: none does while nothing at all is free
+_BLANK_INTS[c.REASON] = ReasonCode.CAPACITY_SHORT
 
 
 def refusals(state: SchedulingState, policy: Policy, job: JobSubmitted) -> tuple[int, list[Reason]]:
@@ -75,16 +78,13 @@ def admit(state: SchedulingState, policy: Policy, job: JobSubmitted, pools: int)
     ints[c.POOLS, slot] = pools
     ints[c.TEAM, slot] = state.teams.number(job.team)
     ints[c.CHECKPOINT, slot] = CHECKPOINT_KINDS.index(job.checkpoint)
-    floats[c.BACKLOG, slot] = np.inf
     if policy.order.guard_s < np.inf:
         queue, running = store.queue, store.running
         ahead = backlog_s(floats, ints, queue, store.n_queue, running, store.n_running, job.now_s)
         floats[c.BACKLOG, slot] = ahead / max(float(state.capacity.total.sum()), 1.0)
     ints[c.SEQUENCE, slot] = store.next_sequence
     store.next_sequence += 1
-    # until a pass looks at it: none does while nothing at all is free
-    ints[c.REASON, slot] = ReasonCode.CAPACITY_SHORT
-    floats[[c.NUMBER_0, c.NUMBER_1, c.NUMBER_2], slot] = job.width, 0.0, 0.0
+    floats[c.NUMBER_0, slot] = job.width
     set_class(state, policy, slot)
     set_forecast(state, slot, job.quantiles_s, job.estimate_s)
     join_siblings(store, slot, job)
@@ -121,4 +121,4 @@ def set_forecast(
     elif estimate_s is not None:
         logs[:] = np.log(max(estimate_s, 1.0))
     else:
-        logs[:] = assumed_log_quantiles(float(store.floats[c.LIMIT, slot]))
+        assume_log_quantiles(logs, store.floats[c.LIMIT, slot])

@@ -56,7 +56,7 @@ def run_cycle(
     most: IntArray,
     parents: IntArray,
     share: FloatArray,
-    widest: float,
+    total: IntArray,
     now_s: float,
     parameters: FloatArray,
     node_free: IntArray,
@@ -72,7 +72,8 @@ def run_cycle(
     """Run one pass; return how many jobs started, how many promises are new or moved, and exceeded plans.
 
     Args:
-        free: shape (P,), free units of each pool, in order of preference; updated.
+        total: shape (P,), units of each pool, in order of preference.
+        free: shape (P,), free units of each; updated.
         held: shape (tiers, P), units kept back from jobs of that tier and later ones.
         used, most: shape (teams, P), units that teams hold (updated) and may hold at most.
         parents: shape (teams,), the parent of a team, -1 = none.
@@ -84,6 +85,7 @@ def run_cycle(
     depth = int(min(parameters[p.DEPTH], n_queue))
     ranks = np.empty(n_queue, np.int64)
     keys = np.empty(n_queue)
+    widest = float(total.max())
     differ = rank_and_key(floats, ints, queue, n_queue, now_s, parameters, share, widest, ranks, keys)
     in_order = parameters[p.ORDER_BY] == p.BY_SUBMIT
     order = first_in_order(keys, ranks, n_queue, depth, differ, in_order)

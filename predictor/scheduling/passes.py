@@ -20,7 +20,7 @@ from predictor.scheduling.store import FloatArray, IntArray
 def run_pass(state: SchedulingState, policy: Policy, numbers: FloatArray, decisions: list[Decision]) -> None:
     """Run one pass and add what it decides."""
     store, capacity, teams = state.store, state.capacity, state.teams
-    if capacity.free.max() <= 0:
+    if max(capacity.free.tolist()) <= 0:
         return
     n_queue = store.n_queue
     started = np.empty(n_queue, dtype=np.int64)
@@ -40,7 +40,7 @@ def run_pass(state: SchedulingState, policy: Policy, numbers: FloatArray, decisi
         teams.most,
         teams.parents,
         teams.share,
-        float(capacity.total.max()),
+        capacity.total,
         state.now_s,
         numbers,
         capacity.node_free,

@@ -59,4 +59,7 @@ class Policy:
     def workload_class(self, name: str) -> int:
         """Return the index of a class by name ("" = the default), -1 = there is none."""
         wanted = name or self.default_class
-        return next((k for k, each in enumerate(self.classes) if each.name == wanted), -1)
+        for k, each in enumerate(self.classes):
+            if each.name == wanted:
+                return k
+        return -1

@@ -27,10 +27,12 @@ _ASSUMED_LIMIT_S = 4 * 3600.0
 ASSUMED_LOG_SHARES = np.interp(_LEVELS, _SHARE_LEVELS, _SHARE_LOGS)
 
 
-def assumed_log_quantiles(limit_s: float) -> FloatArray:
-    """Return log quantiles of a job of which nothing but its limit is known, shape (L,)."""
-    scale = limit_s if np.isfinite(limit_s) else _ASSUMED_LIMIT_S
-    return np.asarray(np.maximum(ASSUMED_LOG_SHARES + np.log(max(scale, 1.0)), 0.0))
+@compiled
+def assume_log_quantiles(logs: FloatArray, limit_s: float) -> None:
+    """Set log quantiles, shape (L,), of a job of which nothing but its limit is known."""
+    scale = np.log(max(limit_s if np.isfinite(limit_s) else _ASSUMED_LIMIT_S, 1.0))
+    for k in range(_LAST + 1):
+        logs[k] = max(ASSUMED_LOG_SHARES[k] + scale, 0.0)
 
 
 @compiled
