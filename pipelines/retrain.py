@@ -74,13 +74,19 @@ class RetrainResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retraining:
-    """The parts that a retraining works with."""
+    """The parts that a retraining works with.
+
+    Attributes:
+        request: file by which a service has asked for it, removed once this retraining holds the lock: a
+            request that comes while another one runs stays for the next.
+    """
 
     settings: PipelineSettings
     domain: Domain
     store: FileModelStore
     tracker: Callable[[], Tracker]
     progress: StepProgress = lambda _step, _share: None
+    request: Path | None = None
 
     @property
     def folder(self) -> Path:
@@ -100,6 +106,8 @@ class Retraining:
             PipelineError: a step failed; run again to go on from there.
         """
         with hold_lock(self.folder.parent / "lock", now_text=now.isoformat(timespec="seconds")):
+            if self.request is not None:
+                self.request.unlink(missing_ok=True)
             return self._run(now, force=force)
 
     def _run(self, now: datetime, *, force: bool) -> RetrainResult:

@@ -57,7 +57,7 @@ def retrain(
     if_requested: Annotated[
         Path | None,
         typer.Option(
-            help="Do nothing unless a service has asked for it by this file, which is then removed."
+            help="Do nothing unless a service has asked for it by this file, which is removed as it begins."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -74,7 +74,7 @@ def retrain(
     groups that were kept out. A target without enough data is skipped.
     """
     settings = load_settings(config)
-    if if_requested is not None and not take_request(if_requested, as_json=as_json):
+    if if_requested is not None and not is_requested(if_requested, as_json=as_json):
         return
     domain = duration_domain()
     store = store_of(settings, domain.target)
@@ -92,7 +92,7 @@ def retrain(
 
         work = Retraining(
             settings=settings, domain=domain, store=store,
-            tracker=lambda: open_tracker(settings), progress=progress,
+            tracker=lambda: open_tracker(settings), progress=progress, request=if_requested,
         )  # fmt: skip
         now = datetime.now(UTC)
         result = work.run(now=now, force=force)
@@ -116,11 +116,10 @@ def retrain(
         raise typer.Exit(EXIT_REFUSED)
 
 
-def take_request(path: Path, *, as_json: bool) -> bool:
-    """Take the request of a service and tell its reasons; False where there is none."""
+def is_requested(path: Path, *, as_json: bool) -> bool:
+    """Tell the reasons of a service's request; return whether there is one."""
     try:
         text = path.read_text(encoding="utf-8")
-        path.unlink()
     except FileNotFoundError:
         typer.echo(json.dumps({"outcome": "not-requested"}) if as_json else "no retraining was asked for")
         return False

@@ -202,3 +202,13 @@ def test_a_request_is_taken_once_and_its_reason_told(
     assert main(["retrain", "--config", config, "--if-requested", str(request)]) == EXIT_USAGE
     assert told in capsys.readouterr().err
     assert not request.exists()
+
+
+def test_a_request_that_comes_while_another_retraining_runs_stays_for_the_next(
+    tmp_path: Path, config: str
+) -> None:
+    request = tmp_path / "request.json"
+    request.write_text('{"alerts": [{"sentence": "the mix changed"}]}')
+    with hold_lock(tmp_path / "runs" / "retrain" / "lock", now_text="now"):
+        assert main(["retrain", "--config", config, "--if-requested", str(request)]) == EXIT_LOCKED
+    assert request.exists()
