@@ -1,5 +1,7 @@
 """This module tests that an eviction counts however the job leaves: at the end of its grace or before."""
 
+from typing import Any
+
 import pytest
 
 from predictor.contracts.events import JobRequeued, Tick
@@ -38,7 +40,7 @@ def test_a_job_that_its_node_loses_counts_no_eviction() -> None:
 def _in_grace() -> Coordinator:
     """Return a cluster whose only job writes its final checkpoint, to make room for an emergency."""
     cluster = a_cluster("ours", Pool(name="gpu", total=8))
-    more = {"checkpoint": "application", "checkpoint_interval_s": 900.0}
+    more: dict[str, Any] = {"checkpoint": "application", "checkpoint_interval_s": 900.0}
     assert started(cluster.apply(a_job("victim", width=8, takes_s=9000.0, **more))) == ["victim"]
     urgent = a_job("urgent", width=8, at_s=3600.0, workload_class="emergency")
     assert preempted(cluster.apply(urgent))["victim"].grace_s == 30.0
