@@ -43,3 +43,10 @@ def test_an_unknown_job_and_a_damaged_snapshot_have_their_own_exit_codes(
     damaged = tmp_path / "damaged.json"
     damaged.write_text("{}")
     assert CliRunner().invoke(app, ["j1", "--snapshot", str(damaged)]).exit_code == 2
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "ftp://site"])
+def test_a_service_that_cannot_be_asked_is_named(url: str) -> None:
+    answer = CliRunner().invoke(app, ["j1", "--url", url])
+    assert answer.exit_code == 2
+    assert url in answer.output
