@@ -13,7 +13,7 @@ from predictor.scheduling import parameters as p
 from predictor.scheduling.expected import begin, correct_ends, guarded_plan_s
 from predictor.scheduling.node_profile import earliest_on_nodes, limit_to_promises
 from predictor.scheduling.nodes import hold_nodes, place
-from predictor.scheduling.priority import first_in_order, rank_and_key
+from predictor.scheduling.priority import first_in_order, guard_s, rank_and_key
 from predictor.scheduling.profile import build_profile, carve, earliest_start
 from predictor.scheduling.store import FloatArray, IntArray
 
@@ -96,7 +96,7 @@ def run_cycle(
     eldest_left = eldest
     guarded_left = parameters[p.GUARDED]
     safely = False  # a guarded job has been promised a start, which nobody behind it may delay
-    surely = False  # nor may anybody by bad luck, once the latest start promised to it has passed
+    surely = False  # nor by bad luck either, once it has waited for many guards
     backfill = parameters[p.BACKFILL] > 0.5
     resort = parameters[p.SHORTEST_FIRST] > 0.5
 
@@ -148,7 +148,7 @@ def run_cycle(
             break
         width = ints[c.WIDTH, slot]
         plan_s = floats[c.PLAN, slot]
-        if safely and not guarded:
+        if safely and (surely or not guarded):
             plan_s = guarded_plan_s(floats, ints, logs, slot, parameters, surely)
         tier = ints[c.TIER, slot]
         team = ints[c.TEAM, slot]
@@ -298,7 +298,9 @@ def run_cycle(
             if guarded:
                 guarded_left -= 1
                 safely = True
-                surely = floats[c.LATEST, slot] < now_s
+                surely = now_s - floats[c.SUBMIT, slot] > parameters[p.STRICT_AFTER] * guard_s(
+                    width, widest, floats[c.BACKLOG, slot], parameters
+                )
             elif heads > 0:
                 heads -= 1
             best_pool, best_step = -1, -1

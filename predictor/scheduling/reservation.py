@@ -20,8 +20,9 @@ class Plan:
         running_level: with a forecast: at which quantile of their remaining time running jobs are expected
             to end.
         guarded_level: with a forecast: the same probability for whoever goes ahead of a promised job that is
-            beyond its guard. Once the latest start that it was promised has passed, as with 1, they are
-            counted with their whole limit, so that nobody can delay it any more.
+            beyond its guard.
+        strict_after_guards: once that job has waited for so many times its guard, all that would go ahead of
+            it are counted with their whole limit, so that nobody can delay it any more; ``inf`` = never.
         correction: what is planned for a job that exceeds its plan: ``limit`` = the whole limit,
             ``tsafrir`` =
             a fixed sequence of increments, ``conditional`` = the forecast given the elapsed time.
@@ -32,6 +33,7 @@ class Plan:
     backfill_level: float = 0.5
     running_level: float = 0.9
     guarded_level: float = 0.85
+    strict_after_guards: float = 30.0
     correction: str = "conditional"
     reforecast_always: bool = False
 
@@ -44,6 +46,7 @@ class Plan:
             probability("plan.running_level", self.running_level),
             above("plan.guarded_level", self.guarded_level),
             at_most("plan.guarded_level", self.guarded_level, 1.0),
+            least("plan.strict_after_guards", self.strict_after_guards, 1.0),
         ]
         return [fault for fault in faults if fault]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from predictor.contracts.decisions import Promised, Started
-from predictor.contracts.events import JobSubmitted, Tick
+from predictor.contracts.events import JobFinished, JobSubmitted
 from predictor.contracts.forecast import LEVELS
 from predictor.scheduling import columns as c
 from predictor.scheduling.capacity import Pool
@@ -34,18 +34,33 @@ def test_ahead_of_a_guarded_job_a_job_counts_with_its_limit(
 
 
 @pytest.mark.parametrize(("at_s", "starts"), [(50.0, True), (500.0, False)])
-def test_once_its_latest_start_has_passed_nobody_may_gamble_with_a_guarded_job(
+def test_once_it_has_waited_for_many_guards_nobody_may_gamble_with_a_guarded_job(
     at_s: float, starts: bool
 ) -> None:
-    policy = Policy(order=Order(guard_s=10.0, guard_width_exponent=0.0), plan=Plan(guarded_level=0.5))
-    coordinator = Coordinator(policy, [Pool(name="cpu", total=10)])
+    coordinator = _short_guards(strict_after_guards=10.0)
     coordinator.apply(_job("was to end at 100", 0.0, width=8, takes_s=100.0, limit_s=1000.0))
     coordinator.apply(_job("wide", 1.0, width=10, takes_s=100.0, limit_s=100.0))
-    coordinator.apply(Tick(now_s=20.0))
-    latest_s = coordinator.state.store.floats[c.LATEST, coordinator.state.store.slot_of["wide"]]
-    assert 100.0 < latest_s < 500.0
     decisions = coordinator.apply(_job("short by forecast", at_s, width=2, takes_s=5.0, limit_s=1000.0))
     assert any(type(each) is Started for each in decisions) is starts
+
+
+@pytest.mark.parametrize(("strict_after_guards", "starts"), [(10.0, False), (100.0, True)])
+def test_nor_may_a_guarded_job_behind_it(strict_after_guards: float, starts: bool) -> None:
+    coordinator = _short_guards(strict_after_guards=strict_after_guards)
+    coordinator.apply(_job("was to end at 300", 0.0, width=8, takes_s=300.0, limit_s=1000.0))
+    coordinator.apply(_job("ends at 200", 0.0, width=2, takes_s=200.0, limit_s=200.0))
+    coordinator.apply(_job("wide", 1.0, width=10, takes_s=100.0, limit_s=100.0))
+    coordinator.apply(_job("guarded too", 50.0, width=2, takes_s=5.0, limit_s=1000.0))
+    decisions = coordinator.apply(JobFinished(now_s=200.0, job_id="ends at 200"))
+    assert any(type(each) is Started for each in decisions) is starts
+
+
+def _short_guards(strict_after_guards: float) -> Coordinator:
+    policy = Policy(
+        order=Order(guard_s=10.0, guard_width_exponent=0.0),
+        plan=Plan(guarded_level=0.5, strict_after_guards=strict_after_guards),
+    )
+    return Coordinator(policy, [Pool(name="cpu", total=10)])
 
 
 def _job(name: str, now_s: float, *, width: int, takes_s: float, limit_s: float) -> JobSubmitted:
