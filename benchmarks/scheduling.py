@@ -5,10 +5,11 @@
     python benchmarks/scheduling.py STUDY --table LOG.parquet [--forecasts LOG.npz] [--json OUT]
 
 STUDY is ``kth``, ``philly`` (virtual cluster 11cb48, October and November 2017, 8 nodes of 8 GPUs),
-``log`` (any log, on as many units as make a load of 0.9), ``load`` (KTH-SP2 at loads of 0.6 to 1.1),
-``noise`` (KTH-SP2, ours with estimates from the true run time to the user's limit), ``preemption`` (the
-Philly jobs at a load of 0.7) or ``preemption-kth`` (KTH-SP2), both with 5 % emergencies where a third of
-the jobs cannot be resumed, a third checkpoints every 10 to 60 minutes and a third is saved by the system.
+``log`` (any log, on as many units as make a load of 0.9; see ``--part``, ``--queue``, ``--stretch``),
+``load`` (KTH-SP2 at loads of 0.6 to 1.1), ``noise`` (KTH-SP2, ours with estimates from the true run time to
+the user's limit), ``preemption`` (the Philly jobs at a load of 0.7) or ``preemption-kth`` (KTH-SP2), both
+with 5 % emergencies where a third of the jobs cannot be resumed, a third checkpoints every 10 to 60 minutes
+and a third is saved by the system.
 Without --forecasts they are made and kept in runs/forecasts.
 """
 
@@ -54,6 +55,12 @@ def main() -> None:
     parser.add_argument("--table", type=Path, required=True)
     parser.add_argument("--forecasts", type=Path)
     parser.add_argument("--units", choices=("cpus", "gpus"), default="cpus", help="of the study 'log'")
+    parser.add_argument("--queue", default="", help="only jobs of this queue or virtual cluster")
+    parser.add_argument(
+        "--stretch",
+        action="store_true",
+        help="submissions closer together or further apart, to a load of 0.9",
+    )
     parser.add_argument(
         "--part", type=float, nargs=2, default=(0.0, 1.0), help="part of the log, such as 0.5 0.6"
     )
@@ -112,7 +119,7 @@ def cases(options: argparse.Namespace, frame: pd.DataFrame) -> Iterator[Case]:
     if study in ("philly", "preemption"):
         yield from _philly(study, names, frame, options.seed)
         return
-    trace = build_trace(frame, units=options.units)
+    trace = build_trace(frame, units=options.units, queue=options.queue)
     first, last = (int(part * len(trace)) for part in options.part)
     trace = trace.take(slice(first, last))
     if study == "preemption-kth":
@@ -120,6 +127,8 @@ def cases(options: argparse.Namespace, frame: pd.DataFrame) -> Iterator[Case]:
         return
     if study == "log":
         pools: tuple[Pool, ...] = (Pool(name=options.units, total=trace.units_for(0.9)),)
+        if options.stretch:
+            trace = trace.at_load(0.9, pools[0].total)
         for each in contenders(names or PLAIN):
             yield each.name, trace, pools, each
         return
