@@ -82,10 +82,12 @@ def changed_preset(text: str) -> Policy:
 
 
 def _plain_value(text: str) -> object:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    for read in (json.loads, float):  # the second knows ".5" and "inf"
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text
 
 
 def arrivals_for(
