@@ -117,6 +117,13 @@ class Coordinator:
             eviction.make_room(state, self.policy, self._parameters, self._assess, decisions)
         return tuple(decisions)
 
+    def accepts(self, event: JobChanged) -> bool:
+        """Return whether a change of a job would be made, and not refused."""
+        slot = self.state.store.slot_of.get(event.job_id, -1)
+        if slot < 0 or self.state.store.ints[c.STATE, slot] != c.WAITING:
+            return False
+        return not self._change(event, slot)[2]
+
     def next_wakeup_s(self) -> float:
         """Return when a Tick is wanted although nothing may have happened, ``inf`` = never."""
         state, store = self.state, self.state.store
@@ -227,14 +234,7 @@ class Coordinator:
         if slot < 0:
             return False
         state = self.state
-        job = state.specs[slot]
-        assert job is not None  # noqa: S101 - the slot of a waiting job
-        name = job.workload_class if event.workload_class is None else event.workload_class
-        deadline_s = job.deadline_s if event.deadline_s is None else event.deadline_s
-        changed = replace(job, workload_class=name, deadline_s=deadline_s)
-        pools, faults = admission.refusals(
-            state, self.policy, replace(changed, job_id=f"{job.job_id} (changed)")
-        )
+        changed, pools, faults = self._change(event, slot)
         if faults:
             decisions.append(Refused(now_s=event.now_s, job_id=event.job_id, reasons=tuple(faults)))
             return False
@@ -243,6 +243,17 @@ class Coordinator:
         admission.set_class(state, self.policy, slot)
         self._assess(slot)
         return True
+
+    def _change(self, event: JobChanged, slot: int) -> tuple[JobSubmitted, int, list[Reason]]:
+        """Return a job as it would be, the pools that it could use, and all reasons to refuse that."""
+        job = self.state.specs[slot]
+        assert job is not None  # noqa: S101 - the slot of a waiting job
+        name = job.workload_class if event.workload_class is None else event.workload_class
+        deadline_s = job.deadline_s if event.deadline_s is None else event.deadline_s
+        changed = replace(job, workload_class=name, deadline_s=deadline_s)
+        as_new = replace(changed, job_id=f"{job.job_id} (changed)")
+        pools, faults = admission.refusals(self.state, self.policy, as_new)
+        return changed, pools, faults
 
     def _forecast_updated(self, event: ForecastUpdated, decisions: list[Decision]) -> bool:
         slot = self._slot(event, decisions)

@@ -225,7 +225,7 @@ class QueueCommands:
                 now_s=now_s, job_id=job_id, workload_class=body.workload_class, deadline_s=deadline_s
             )
             audits: tuple[AuditEntry, ...] = ()
-            if self._changes(event):
+            if self._engine.coordinator.accepts(event):  # what is refused is no entry of the audit trail
                 said = {
                     name: value for name, value in msgspec.structs.asdict(body).items() if value is not None
                 }
@@ -275,12 +275,6 @@ class QueueCommands:
 
         applied = await self._engine.apply(events, self._once.beside(call, receipt, audits=(audit,)))
         return Reply(body=receipt(applied))
-
-    def _changes(self, event: JobChanged) -> bool:
-        """Whether the change will be accepted: what is refused is no entry of the audit trail."""
-        classes = {each.name for each in self._engine.coordinator.policy.classes}
-        is_class_known = event.workload_class is None or event.workload_class in classes
-        return is_class_known and self._engine.coordinator.knows(event.job_id) == "waiting"
 
     async def _one(self, call: Call, job_id: str, event: Event, audits: tuple[AuditEntry, ...] = ()) -> Reply:
         def receipt(applied: Applied) -> JobReceipt:
