@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
@@ -126,7 +126,7 @@ def _from_service(job: str, url: str, key_file: Path | None) -> Document | str:
         if error.code == _NOT_FOUND:
             return f"the service at {url}: {told}"
         raise PipelineError(f"the service at {url} answers {error.code}: {told}") from error
-    except (URLError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise PipelineError(
             f"the service at {url} cannot be asked: {error}; "
             "pass --url of one that runs with a cluster, or --snapshot FILE"

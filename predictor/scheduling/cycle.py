@@ -96,7 +96,7 @@ def run_cycle(
     eldest_left = eldest
     guarded_left = parameters[p.GUARDED]
     safely = False  # a guarded job has been promised a start, which nobody behind it may delay
-    surely = False  # nor by bad luck either, once it has waited for many guards
+    by_limit = False  # it has waited for many guards: nobody may delay it by bad luck either
     backfill = parameters[p.BACKFILL] > 0.5
     resort = parameters[p.SHORTEST_FIRST] > 0.5
 
@@ -148,8 +148,8 @@ def run_cycle(
             break
         width = ints[c.WIDTH, slot]
         plan_s = floats[c.PLAN, slot]
-        if safely and (surely or not guarded):
-            plan_s = guarded_plan_s(floats, ints, logs, slot, parameters, surely)
+        if safely and (by_limit or not guarded):
+            plan_s = guarded_plan_s(floats, ints, logs, slot, parameters, by_limit)
         tier = ints[c.TIER, slot]
         team = ints[c.TEAM, slot]
         if floats[c.NOT_BEFORE, slot] > now_s:
@@ -298,7 +298,7 @@ def run_cycle(
             if guarded:
                 guarded_left -= 1
                 safely = True
-                surely = now_s - floats[c.SUBMIT, slot] > parameters[p.STRICT_AFTER] * guard_s(
+                by_limit = now_s - floats[c.SUBMIT, slot] > parameters[p.STRICT_AFTER] * guard_s(
                     width, widest, floats[c.BACKLOG, slot], parameters
                 )
             elif heads > 0:

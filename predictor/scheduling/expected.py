@@ -63,18 +63,18 @@ def assess(
 
 @compiled
 def guarded_plan_s(
-    floats: FloatArray, ints: IntArray, logs: FloatArray, slot: int, parameters: FloatArray, surely: bool
+    floats: FloatArray, ints: IntArray, logs: FloatArray, slot: int, parameters: FloatArray, by_limit: bool
 ) -> float:
     """Return what is planned for a waiting job that would go ahead of a promised job beyond its guard.
 
     Args:
-        surely: count with all that its limit allows.
+        by_limit: count with all that its limit allows.
     """
     plan_s = floats[c.PLAN, slot]
     if parameters[p.PLAN_SOURCE] != p.FROM_FORECAST:
         return float(plan_s)
     limit_s, done_s = floats[c.LIMIT, slot], floats[c.SAVED, slot]
-    level = 1.0 if surely else parameters[p.GUARDED_LEVEL]
+    level = 1.0 if by_limit else parameters[p.GUARDED_LEVEL]
     restart_s = floats[c.RESTART_COST, slot] if ints[c.EVICTIONS, slot] > 0 else 0.0
     if limit_s == np.inf:  # nothing ends it for certain: count with it as if it ran
         level = min(level, parameters[p.RUNNING_LEVEL])

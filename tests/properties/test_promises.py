@@ -5,7 +5,7 @@ import heapq
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from predictor.contracts.decisions import Promised, PromiseMoved, Started
 from predictor.contracts.events import Event, JobFinished, JobSubmitted
@@ -21,6 +21,10 @@ NOW = 1_800_000_000.0
 COUNTED = Pool(name="cpu", total=16)
 NODES = Pool(name="gpu", node_units=(4, 4, 4, 4))
 SEEDS = st.integers(0, 10**6)
+MOVED_BY_PACKING = (
+    "known fault: many promises on nodes are laid out anew in each pass, and a job that lands on other nodes "
+    "than before moves one behind it in 15 of 1,500 random stories"
+)
 FEW = settings(max_examples=12, deadline=None, derandomize=True)
 RATE = 0.5
 
@@ -58,18 +62,22 @@ def replayed(policy: Policy, pool: Pool, seed: int) -> tuple[dict[str, JobSubmit
 
 @pytest.mark.parametrize(
     ("name", "pool"),
-    [("easy", COUNTED), ("easy", NODES), ("easy-pp", COUNTED), ("easy-pp", NODES), ("conservative", COUNTED)],
+    [
+        ("easy", COUNTED),
+        ("easy", NODES),
+        ("easy-pp", COUNTED),
+        ("easy-pp", NODES),
+        ("conservative", COUNTED),
+        pytest.param("conservative", NODES, marks=pytest.mark.xfail(strict=True, reason=MOVED_BY_PACKING)),
+    ],
 )
 @FEW
 @given(seed=SEEDS)
+@example(seed=245)  # a story in which packing moves a promise
 def test_no_backfilled_job_delays_a_promise_when_jobs_run_as_forecast(
     name: str, pool: Pool, seed: int
 ) -> None:
-    """In order of submission nobody overtakes: a promised start is kept or comes earlier.
-
-    Not so with many promises on nodes: they are laid out anew in each pass, and a job that lands on other
-    nodes than before may move one behind it (about one random story in a hundred).
-    """
+    """In order of submission nobody overtakes: a promised start is kept or comes earlier."""
     _, told = replayed(preset(name), pool, seed)
     promised: dict[str, float] = {}
     for each in told:

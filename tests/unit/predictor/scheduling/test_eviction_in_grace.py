@@ -26,8 +26,9 @@ def test_a_job_that_leaves_within_its_grace_was_evicted_as_much_as_one_that_take
         assert store.ints[c.REASON, slot] == ReasonCode.BACKING_OFF
         assert cluster.knows("victim") == "waiting"
         assert cluster.knows("urgent") == "running"
-    assert early.state.store.floats[c.SAVED, slot] == (3600.0 if saved_s is None else saved_s)
-    assert early.state.store.floats[c.NOT_BEFORE, slot] == NOW + 3670.0
+    left = early.state.store.floats[:, early.state.store.slot_of["victim"]]
+    assert left[c.SAVED] == (3600.0 if saved_s is None else saved_s)
+    assert left[c.NOT_BEFORE] == NOW + 3670.0
 
 
 def test_a_job_that_its_node_loses_counts_no_eviction() -> None:
