@@ -39,6 +39,7 @@ from predictor.scheduling.snapshot import restore, snapshot
 NOW = 1_800_000_000.0
 EVENTS = int(os.environ.get("PREDICTOR__TEST_EVENTS", "20000"))  # continuous integration: 1000000
 _LIVES = 4
+_MOST_WAITING = 200
 POOLS = (
     Pool(name="counted", total=24),
     Pool(name="nodes", node_units=(4, 4, 8, 8), islands=(0, 0, 1, 2), scarcity=1.0),
@@ -56,9 +57,8 @@ POLICIES = {
 class RandomLife:
     """Makes random events that fit what a coordinator has decided so far."""
 
-    def __init__(self, seed: int, *, changes: bool = True, most_waiting: int = 200) -> None:
+    def __init__(self, seed: int, *, changes: bool = True) -> None:
         self.changes = changes  # of forecasts and classes: they may turn around who comes before whom
-        self.most_waiting = most_waiting
         self.random = np.random.default_rng(seed)
         self.now_s = NOW
         self.count = 0
@@ -70,7 +70,7 @@ class RandomLife:
         self.now_s += float(pick.choice([0.0, 1.0, 30.0, 400.0, 3000.0]))
         kind = int(pick.integers(0, 20))
         now_s = self.now_s
-        if kind < 10 and len(self.waiting) < self.most_waiting:
+        if kind < 10 and len(self.waiting) < _MOST_WAITING:
             return self._submission()
         if kind < 15 and self.running:
             return JobFinished(now_s=now_s, job_id=str(pick.choice(self.running)))
@@ -240,12 +240,10 @@ def test_no_job_is_evicted_in_circles(correlation: float, seed: int) -> None:
     """Over many random events each job stays below its bound; while no forecast changes, no two jobs evict
     each other.
     """
-    rules = Preemption(
-        mode="order", least_runtime_s=0.0, backoff_s=0.0, per_hour=10**6, most_evictions=5, tries=8
-    )
+    rules = Preemption(mode="order", least_runtime_s=0.0, backoff_s=0.0, per_hour=10**6, most_evictions=5)
     siblings = Siblings(correlation=correlation)
     coordinator = Coordinator(Policy(quotas=QUOTAS, preemption=rules, siblings=siblings), POOLS)
-    life = RandomLife(seed, changes=False, most_waiting=60)
+    life = RandomLife(seed, changes=False)
     evicted_by: dict[str, set[str]] = {}
     count: dict[str, int] = {}
     for _ in range(EVENTS // _LIVES):
