@@ -184,7 +184,7 @@ class Coordinator:
         begin(store.floats, store.ints, store.log_quantiles, slot, pool, state.now_s, self._parameters)
         width = int(store.ints[c.WIDTH, slot])
         state.teams.hold(int(store.ints[c.TEAM, slot]), pool, width)
-        take_nodes(state, slot, pool)
+        take_nodes(state, self._parameters, slot, pool)
         return True
 
     def _progressed(self, event: JobProgressed, decisions: list[Decision]) -> bool:

@@ -99,6 +99,7 @@ def run_cycle(
     by_limit = False  # it has waited for many guards: nobody may delay it by bad luck either
     backfill = parameters[p.BACKFILL] > 0.5
     resort = parameters[p.SHORTEST_FIRST] > 0.5
+    first_fit = parameters[p.FIRST_FIT] > 0.5
 
     room = n_running + 2 * depth + 4
     times = np.empty((n_pools, room))
@@ -118,7 +119,7 @@ def run_cycle(
     promise_end = np.empty(depth)
     uses = np.zeros((entitlements, n_nodes), np.int64)
     node_slack = np.zeros((entitlements, n_nodes), np.int64)
-    chosen_nodes = np.empty(n_nodes, np.int64)
+    taken = np.empty(n_nodes, np.int64)
     amounts = np.empty(n_nodes, np.int64)
     best_nodes = np.empty(n_nodes, np.int64)
     best_amounts = np.empty(n_nodes, np.int64)
@@ -194,7 +195,7 @@ def run_cycle(
                 for node in range(low, high):
                     trial[node] = node_free[node]
                 n_chosen = place(
-                    trial, node_units, islands, low, high, width, nodes, one_island, chosen_nodes, amounts
+                    trial, node_units, islands, low, high, width, nodes, one_island, first_fit, taken, amounts
                 )
                 if n_chosen == 0:
                     code = FRAGMENTED
@@ -215,7 +216,7 @@ def run_cycle(
                     high,
                 )
                 n_chosen = place(
-                    trial, node_units, islands, low, high, width, nodes, one_island, chosen_nodes, amounts
+                    trial, node_units, islands, low, high, width, nodes, one_island, first_fit, taken, amounts
                 )
                 if n_chosen == 0:
                     code = WOULD_DELAY
@@ -261,13 +262,11 @@ def run_cycle(
             n_started += 1
             taken_until_s = max(floats[c.PLAN_END, slot], now_s + plan_s)
             if first[chosen + 1] > first[chosen]:
-                ints[c.NODE_LIST, slot] = hold_nodes(
-                    node_free, listed, spare, chosen_nodes, amounts, n_chosen
-                )
+                ints[c.NODE_LIST, slot] = hold_nodes(node_free, listed, spare, taken, amounts, n_chosen)
                 for k in range(n_promises):
                     if promise_pool[k] == chosen and promise_at[k] < taken_until_s:
                         for m in range(n_chosen):
-                            node_slack[k, chosen_nodes[m]] -= amounts[m]
+                            node_slack[k, taken[m]] -= amounts[m]
                 continue
             for k in range(n_promises):
                 if promise_pool[k] == chosen and promise_at[k] < taken_until_s:
@@ -333,13 +332,14 @@ def run_cycle(
                         uses,
                         node_slack,
                         n_promises,
-                        chosen_nodes,
+                        first_fit,
+                        taken,
                         amounts,
                         at_start,
                     )
                     if start_s < best_s:
                         best_pool, best_s, n_best = pool, start_s, n_chosen
-                        best_nodes[:n_best], best_amounts[:n_best] = chosen_nodes[:n_best], amounts[:n_best]
+                        best_nodes[:n_best], best_amounts[:n_best] = taken[:n_best], amounts[:n_best]
                         best_at_start[:] = at_start
                     continue
                 if steps[pool] == 0:

@@ -53,6 +53,7 @@ def earliest_on_nodes(
     uses: IntArray,
     slack: IntArray,
     n_promises: int,
+    first_fit: bool,
     chosen: IntArray,
     amounts: IntArray,
     at_start: IntArray,
@@ -105,7 +106,9 @@ def earliest_on_nodes(
         limit_to_promises(
             trial, slack, promise_at, promise_pool, n_promises, pool, moment, moment + plan_s, first, last
         )
-        found = place(trial, node_units, islands, first, last, width, nodes, one_island, chosen, amounts)
+        found = place(
+            trial, node_units, islands, first, last, width, nodes, one_island, first_fit, chosen, amounts
+        )
         if found:
             return moment, found
     return np.inf, 0

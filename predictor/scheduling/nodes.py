@@ -1,8 +1,10 @@
-"""This module places gangs on nodes, all or nothing: as few nodes as possible, best fit, one island first.
+"""This module places gangs on nodes, all or nothing: as few nodes as possible, one island first.
 
 A job that fits on one node goes on one node and never spreads; a wider one takes whole nodes and one rest;
-a job that names its number of nodes is spread evenly. Compiled; per-node free units are one array over
-all pools, pool k owning the nodes from ``first[k]`` to ``first[k + 1]``.
+a job that names its number of nodes is spread evenly. Of the nodes (and islands) that would do, best fit
+takes the fullest; first fit takes the first, so that a job laid out again stays where it was as long as
+nobody takes that room, whatever else fills up. Compiled; per-node free units are one array over all pools,
+pool k owning the nodes from ``first[k]`` to ``first[k + 1]``.
 """
 
 import numpy as np
@@ -23,6 +25,7 @@ def place(
     width: int,
     nodes: int,
     one_island: bool,
+    first_fit: bool,
     chosen: IntArray,
     amounts: IntArray,
 ) -> int:
@@ -32,8 +35,8 @@ def place(
     counts = shares_of(units, first, last, width, nodes)
     wanted = counts[0] + counts[2]
     if wanted == 1 and not one_island:
-        return _pick(free, islands, first, last, -1, counts, chosen, amounts)
-    # The island that is left with the least is tried first; each pass tries the next fuller one.
+        return _pick(free, islands, first, last, -1, counts, first_fit, chosen, amounts)
+    # Best fit tries the island that is left with the least first, and then the next emptier one.
     tried_free = -1
     tried_island = -1
     while True:
@@ -45,18 +48,19 @@ def place(
             while k < last and islands[k] == island:
                 total += max(free[k], 0)
                 k += 1
-            later = total > tried_free or (total == tried_free and island > tried_island)
-            if total >= width and later and total < best_free:
-                best_free, best_island = total, island
+            left = 0 if first_fit else total
+            later = left > tried_free or (left == tried_free and island > tried_island)
+            if total >= width and later and left < best_free:
+                best_free, best_island = left, island
         if best_island < 0:
             break
-        found = _pick(free, islands, first, last, best_island, counts, chosen, amounts)
+        found = _pick(free, islands, first, last, best_island, counts, first_fit, chosen, amounts)
         if found:
             return found
         tried_free, tried_island = best_free, best_island
     if one_island:
         return 0
-    return _pick(free, islands, first, last, -1, counts, chosen, amounts)
+    return _pick(free, islands, first, last, -1, counts, first_fit, chosen, amounts)
 
 
 @compiled
@@ -81,10 +85,11 @@ def _pick(
     last: int,
     island: int,
     counts: tuple[int, int, int, int],
+    first_fit: bool,
     chosen: IntArray,
     amounts: IntArray,
 ) -> int:
-    """Choose best-fitting nodes for two groups of shares (how many, of which size), larger first."""
+    """Choose fitting nodes for two groups of shares (how many, of which size), larger first."""
     n = 0
     for group in range(2):
         many, share = counts[2 * group], counts[2 * group + 1]
@@ -100,6 +105,8 @@ def _pick(
                         break
                 if not taken:
                     best, best_free = k, free[k]
+                    if first_fit:
+                        break
             if best < 0:
                 return 0
             chosen[n], amounts[n] = best, share

@@ -5,7 +5,7 @@ import numpy as np
 from predictor.scheduling import parameters as p
 from predictor.scheduling.order import AGEINGS, ORDERS, SOURCES
 from predictor.scheduling.policy import Policy
-from predictor.scheduling.reservation import BACKFILL_ORDERS, CORRECTIONS
+from predictor.scheduling.reservation import BACKFILL_ORDERS, CORRECTIONS, NODE_CHOICES
 from predictor.scheduling.store import FloatArray
 
 
@@ -40,6 +40,7 @@ def parameter_vector(policy: Policy) -> FloatArray:
     values[p.GUARDED] = reserve.guarded
     values[p.BACKFILL] = reserve.backfill
     values[p.SHORTEST_FIRST] = BACKFILL_ORDERS.index(reserve.backfill_order)
+    values[p.FIRST_FIT] = NODE_CHOICES.index(reserve.node_choice)
     values[p.DEPTH] = reserve.depth
     values[p.TOLERANCE] = reserve.tolerance_s
     values[p.ATTAINED_STEP] = order.attained_step

@@ -7,6 +7,7 @@ import numpy as np
 from predictor.contracts.decisions import Decision, Promised, PromiseMoved, Started
 from predictor.contracts.reasons import Reason, ReasonCode
 from predictor.scheduling import columns as c
+from predictor.scheduling import parameters as p
 from predictor.scheduling.cycle import run_cycle
 from predictor.scheduling.eta import room_at_s
 from predictor.scheduling.expected import begin
@@ -90,7 +91,7 @@ def start_by_eviction(
     store.add_running(slot)
     begin(store.floats, store.ints, store.log_quantiles, slot, pool, state.now_s, numbers)
     state.teams.hold(int(store.ints[c.TEAM, slot]), pool, width)
-    take_nodes(state, slot, pool)
+    take_nodes(state, numbers, slot, pool)
     store.ints[c.REASON, slot] = ReasonCode.PREEMPTED_OTHERS
     reason = Reason(
         code=ReasonCode.PREEMPTED_OTHERS, numbers={"victims": float(victims), "freed": float(width)}
@@ -98,7 +99,7 @@ def start_by_eviction(
     decisions.append(_started(state, slot, reason))
 
 
-def take_nodes(state: SchedulingState, slot: int, pool: int) -> None:
+def take_nodes(state: SchedulingState, numbers: FloatArray, slot: int, pool: int) -> None:
     """Take a job's units in a pool, on nodes where it has them and the gang fits."""
     store, capacity = state.store, state.capacity
     width = int(store.ints[c.WIDTH, slot])
@@ -116,6 +117,7 @@ def take_nodes(state: SchedulingState, slot: int, pool: int) -> None:
         width,
         int(store.ints[c.NODES, slot]),
         bool(store.ints[c.ISLAND, slot] == 1),
+        bool(numbers[p.FIRST_FIT] > 0),
         chosen,
         amounts,
     )

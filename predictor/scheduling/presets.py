@@ -97,7 +97,7 @@ PRESETS: dict[str, Policy] = {
         preemption=_NO_EVICTION,
         order=_FIRST_COME,
         plan=_BY_LIMIT,
-        reserve=replace(_ONE_HEAD, heads=_ALL),
+        reserve=replace(_ONE_HEAD, heads=_ALL, node_choice="first-fit"),
     ),
     "ours": Policy(name="ours"),  # the defaults of ``order`` and ``reservation``
 }

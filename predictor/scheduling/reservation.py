@@ -7,6 +7,7 @@ from predictor.scheduling.order import SOURCES
 
 CORRECTIONS = ("limit", "tsafrir", "conditional")
 BACKFILL_ORDERS = ("queue", "shortest")
+NODE_CHOICES = ("best-fit", "first-fit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,8 @@ class Reserve:
         guarded: how many beyond the guard get one; while they wait for it, nobody else does.
         backfill: whether others may start where they delay no promise.
         backfill_order: ``queue`` or ``shortest`` (planned duration first).
+        node_choice: ``best-fit`` keeps empty nodes together; ``first-fit`` lets packing move no promise (see
+            ``nodes``), which matters where many are promised a start.
         depth: how many jobs, in order, one pass looks at.
         tolerance_s: a promise that moves by no more is not said to move.
         confidence: probability with which a promised latest start is to be kept.
@@ -71,6 +74,7 @@ class Reserve:
     guarded: int = 1
     backfill: bool = True
     backfill_order: str = "queue"
+    node_choice: str = "best-fit"
     depth: int = 1024
     tolerance_s: float = 60.0
     confidence: float = 0.9
@@ -82,6 +86,7 @@ class Reserve:
             least("reserve.heads", self.heads, 0),
             least("reserve.eldest", self.eldest, 0),
             least("reserve.guarded", self.guarded, 0),
+            choice("reserve.node_choice", self.node_choice, NODE_CHOICES),
             least("reserve.depth", self.depth, 1),
             least("reserve.tolerance_s", self.tolerance_s, 0.0),
             probability("reserve.confidence", self.confidence),
