@@ -36,7 +36,7 @@ OURS, ANALYTICAL, RAW, FAKETENSOR, WITH_DRY_RUN = (
     "ours", "analytical", "raw_lightgbm", "faketensor", "ours_with_dry_run",
 )  # fmt: skip
 FOLDS = 5
-FEW_GROUPS = 20
+ONE_OUT_GROUPS = 50  # with fewer, each is kept out once: five folds of them would be one of many draws
 FLAT_RATIO = 1.3
 _POLICY_MARGIN = 0.85  # first allocations aim below the allowed rate of out-of-memories
 _FALSE_ALARM = 0.04
@@ -136,7 +136,7 @@ def _split(
     tell: Callable[[float], None],
 ) -> SplitReport:
     count = len(set(groups))
-    fold = fold_of(groups, FOLDS if count >= FEW_GROUPS else count, seed)
+    fold = fold_of(groups, FOLDS if count >= ONE_OUT_GROUPS else count, seed)
     dry = len(runs.dry_run_mib) > 0
     plain = [_without_dry_run(request) for request in runs.requests]
     steps = 2.0 if dry else 1.0

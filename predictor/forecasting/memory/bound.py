@@ -32,7 +32,7 @@ class GroupScores:
 
     Attributes:
         scores: shape (n,), ascending.
-        drawn: shape (G,), one score of each group, ascending, on average over draws.
+        drawn: shape (G,), one score of each group, ascending, the median over draws.
         group_tops: shape (G,), the largest score of each group, ascending.
     """
 
@@ -60,7 +60,7 @@ class GroupScores:
         first = np.cumsum(counts) - counts
         picked = first + (np.random.default_rng(0).random((_DRAWS, len(counts))) * counts).astype(np.intp)
         tops = np.sort(np.maximum.reduceat(together, first))
-        drawn = np.minimum(np.sort(together[picked], axis=1).mean(axis=0), tops[-1])  # means are rounded
+        drawn = np.median(np.sort(together[picked], axis=1), axis=0)
         return cls(scores=np.sort(scores), drawn=drawn, group_tops=tops)
 
     @property
@@ -76,8 +76,10 @@ class GroupScores:
         """Return the score that a row of a new group exceeds with probability ``risk``.
 
         One score is drawn from each group: those are exchangeable with one of the new group, so that it lies
-        above the k-th of G with probability 1 - k / (G + 1). The k-th is averaged over draws, and between
-        the k-th and the next it runs linearly. With too few groups for the risk it is the largest score.
+        above the k-th of G with probability 1 - k / (G + 1). The k-th is that of the median draw, and between
+        the k-th and the next it runs linearly in ln(risk), as in an exponential tail: a mean of draws, and
+        lines in the risk, lie too high where few scores are far out. With too few groups for the risk it
+        is the largest score.
 
         References:
             Dunn, Wasserman, Ramdas, "Distribution-free prediction sets for two-layer hierarchical models",
@@ -90,8 +92,8 @@ class GroupScores:
             return top - _BEYOND * risk * max(top - middle, abs(top), 1.0)
         if self.is_few(risk):
             return max(float(self.group_tops[-1]), 0.0)
-        level = np.arange(1, self.support + 1) / (self.support + 1)
-        return float(np.interp(1.0 - risk, level, self.drawn))
+        risks = 1.0 - np.arange(1, self.support + 1) / (self.support + 1)
+        return float(np.interp(-np.log(risk), -np.log(risks), self.drawn))
 
     def exceedance(self, score: FloatArray) -> FloatArray:
         """Return the chance that a score lies above, shape (n,), never quite 0 nor 1.

@@ -25,20 +25,22 @@ def test_rows_of_new_groups_exceed_the_quantile_as_often_as_chosen(groups: int, 
     assert rate > risk - 0.02
 
 
-@pytest.mark.parametrize("groups", [24, 38, 80])
+@pytest.mark.parametrize("groups", [24, 30, 38, 80])
+@pytest.mark.parametrize("common", [0.6, 1.0])
 def test_the_risk_holds_where_a_few_groups_have_most_of_the_rows_and_errors_have_heavy_tails(
-    groups: int,
+    groups: int, common: float
 ) -> None:
     random = np.random.default_rng(groups)
     exceeded = []
-    for _ in range(300):
-        sizes = np.minimum(random.geometric(0.2, groups + 30), 40)
-        names = np.repeat(np.arange(groups + 30), sizes)
-        errors = random.standard_t(3, groups + 30)[names] + random.standard_t(3, len(names))
+    for _ in range(600):
+        sizes = np.minimum(random.geometric(0.2, groups + 60), 40)
+        names = np.repeat(np.arange(groups + 60), sizes)
+        errors = common * random.standard_t(3, groups + 60)[names] + random.standard_t(3, len(names))
         known = names < groups
         bound = GroupScores.of(errors[known], [str(name) for name in names[known]]).quantile(0.05)
         exceeded.append(np.mean(errors[~known] > bound))
-    assert 0.03 < float(np.mean(exceeded)) < 0.065
+    # a mean of draws, and lines in the risk, give 0.034 to 0.037 with 24 and 30 groups
+    assert 0.039 < float(np.mean(exceeded)) < 0.055
 
 
 def test_with_too_few_groups_the_bound_is_above_every_score_and_the_measured_slack() -> None:
