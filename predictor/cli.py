@@ -24,6 +24,7 @@ SUMMARIES = {
     "models": "list, show, promote, rollback and verify model bundles",
     "cluster": "show, import and measure cluster profiles",
     "simulate": "recorded jobs under other policies, by the code that schedules live",
+    "policy": "show, write and check policies of the queue, each setting with what it means",
     "explain": "why a job has its place in the queue, why not now, when",
     "serve": "answer schedulers over HTTP",
     "keys": "make, list and revoke API keys of the service",

@@ -26,8 +26,10 @@ class FairShare:
 
     Attributes:
         strength: 0 = not at all.
+        half_life_s: so long ago, usage counts half.
         most: the factor stays between 1 / most and most.
         refresh_s: factors are worked out anew no more often.
+        weights: what is due to teams among their siblings, 1 where nothing is said.
     """
 
     strength: float = 0.25

@@ -25,7 +25,8 @@ class Order:
         level: which part of a forecast: a quantile, ``mean`` or ``geometric_mean``.
         width_exponent: 0 = duration alone, 1 = duration times width.
         ageing: ``linear``: key = size - ageing_rate * wait; ``ratio``: key = size / (1 + wait/tau)^power.
-        ageing_rate: seconds of size forgiven for each second of waiting.
+        ageing_tau_s, ageing_power: of ``ratio``.
+        ageing_rate: of ``linear``: seconds of size forgiven for each second of waiting.
         guard_s: jobs that have waited longer come first, oldest first; ``inf`` = never.
         guard_width_exponent: above 0, the guard of a job is guard_s / (width / total)^exponent.
         guard_most_s: no guard is longer, however narrow the job.

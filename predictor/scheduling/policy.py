@@ -22,7 +22,10 @@ class Policy:
     """A whole policy.
 
     Attributes:
+        name: what people call it.
         version: raised by whoever changes it; decisions can be traced to it.
+        quotas: what teams own of pools, [] = everybody may use everything.
+        classes: what is said once about every job of a kind.
         default_class: class of jobs that name none.
     """
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from predictor.contracts.forecast import LEVELS
 from predictor.errors import ArgumentError
 from predictor.scheduling.policy import Policy
 from predictor.scheduling.policy_document import policy_document, policy_from_document
+from predictor.scheduling.policy_file import read_policy
 from predictor.scheduling.presets import PRESETS, preset
 from predictor.simulation.arrivals import Arrivals
 from predictor.simulation.trace import FloatArray, Trace
@@ -21,6 +23,7 @@ _KNOWS = {
     "qssf": "forecast mean",
     "ours": "forecast",
 }
+_FILE_KNOWS = {"forecast": "forecast", "estimate": "recent", "limit": "limit"}
 NAMES = tuple(PRESETS)
 
 
@@ -46,31 +49,43 @@ class Contender:
 
 
 def contenders(names: str) -> tuple[Contender, ...]:
-    """Return policies by their names, separated by commas; ``all`` = every one.
+    """Return policies by their names or TOML files, separated by commas; ``all`` = every name.
+
+    A policy of a file is told of a job's duration what its plans are made of.
 
     Raises:
-        ArgumentError: names are not known, or there is none.
+        ArgumentError: names are not known, there is none, or a policy has faults.
+        FormatError: a file cannot be read.
     """
     wanted = NAMES if names.strip() == "all" else tuple(filter(None, map(str.strip, names.split(","))))
-    unknown = [name for name in wanted if name.split(":")[0] not in PRESETS]
+    unknown = [name for name in wanted if not _is_file(name) and name.partition(":")[0] not in PRESETS]
     if unknown or not wanted:
         raise ArgumentError(
-            f"--policy {names}: {', '.join(unknown) or 'none given'}; choose of {', '.join(NAMES)}, or all"
+            f"--policy {names}: {', '.join(unknown) or 'none given'}; choose of {', '.join(NAMES)}, all, or"
+            " name TOML files"
         )
-    return tuple(
-        Contender(name=name, policy=changed_preset(name), knows=_KNOWS.get(name.split(":")[0], "limit"))
-        for name in dict.fromkeys(wanted)
-    )
+    return tuple(_contender(name) for name in dict.fromkeys(wanted))
 
 
-def changed_preset(text: str) -> Policy:
-    """Return a preset with settings changed, such as ``ours:preemption.mode=order:reserve.heads=5``.
+def _contender(name: str) -> Contender:
+    policy = named_policy(name)
+    knows = _FILE_KNOWS[policy.plan.source] if _is_file(name) else _KNOWS.get(name.partition(":")[0], "limit")
+    return Contender(name=name, policy=policy, knows=knows)
+
+
+def _is_file(name: str) -> bool:
+    return name.partition(":")[0].endswith(".toml")
+
+
+def named_policy(text: str) -> Policy:
+    """Return a preset or a TOML file's policy with settings changed, such as ``ours:reserve.heads=5``.
 
     Raises:
-        ArgumentError: a setting is not known or out of range.
+        ArgumentError: the name or a setting is not known, or out of range.
+        FormatError: the file cannot be read.
     """
     name, *changes = text.split(":")
-    document = policy_document(preset(name))
+    document = policy_document(read_policy(Path(name)) if _is_file(name) else preset(name))
     for change in changes:
         path, _, value = change.partition("=")
         *parents, last = path.split(".")

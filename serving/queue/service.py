@@ -1,26 +1,23 @@
 """This module puts the queue of a service together, and runs it from start to stop."""
 
 import asyncio
-import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from sqlalchemy import Engine as Database
 from structlog.typing import FilteringBoundLogger
 
 from predictor.contracts.events import JobFinished, JobSubmitted
 from predictor.data.clusters.example_files import load_cluster
-from predictor.errors import FormatError
 from predictor.monitoring.board import AlertBoard
 from predictor.scheduling import views
 from predictor.scheduling.capacity import Pool
 from predictor.scheduling.cluster_pools import cluster_pools
 from predictor.scheduling.coordinator import Coordinator
 from predictor.scheduling.policy import Policy
-from predictor.scheduling.policy_document import policy_from_document
+from predictor.scheduling.policy_file import read_policy
 from predictor.scheduling.snapshot import restore, snapshot
 from serving.accuracy import Accuracy
 from serving.drift_watch import DriftWatch
@@ -94,7 +91,7 @@ def build_queue(
     if settings.cluster is None:
         return None
     pools = cluster_pools(load_cluster(settings.cluster))
-    policy = names.hide_in_policy(read_policy(settings.policy))
+    policy = names.hide_in_policy(read_policy(settings.policy) if settings.policy else Policy())
     log, hub, board = SqlEventLog(database), Hub(), AlertBoard()
     engine = Engine(
         log=log, build=lambda: Coordinator(policy, pools), hub=hub, clock=clock, logger=logger,
@@ -142,17 +139,3 @@ def warm_up() -> None:
     with tried.trial() as trial:
         trial.apply(JobFinished(now_s=10.0, job_id="0"))
     restore(snapshot(tried))
-
-
-def read_policy(path: Path | None) -> Policy:
-    """Return the policy of a TOML file, the default one without.
-
-    Raises:
-        InputError: the file cannot be read or has faults; all are named.
-    """
-    if path is None:
-        return Policy()
-    try:
-        return policy_from_document(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise FormatError(f"policy file '{path}' cannot be read: {error}") from error
