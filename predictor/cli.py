@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 
 from predictor import __version__
-from predictor.errors import InputError, LockHeldError, PredictorError
+from predictor.errors import InputError, LockHeldError, PipelineError, PredictorError
 
 SUMMARIES = {
     "demo": "the whole loop on the embedded sample, offline",
@@ -81,6 +81,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error, LockHeldError):
             return EXIT_LOCKED
         return EXIT_USAGE if isinstance(error, InputError) else EXIT_REFUSED
+    except OSError as error:  # such as a disk that is full
+        if error.filename is None:
+            raise
+        told = f"'{error.filename}': {error.strerror}"
+        print(f"predictor {argv[0]}: [{PipelineError.code}] {told}", file=sys.stderr)
+        return EXIT_REFUSED
     except Exception as error:
         show = getattr(error, "show", None)  # click's usage errors know how to print themselves
         if show is None:

@@ -17,6 +17,7 @@ from rich.table import Table
 from pipelines.domain import Document
 from pipelines.duration_domain import report_document
 from pipelines.measured_backtest import MeasuredBacktest
+from pipelines.output_paths import file_faults, folder_faults
 from pipelines.plots import report_figures
 from pipelines.reports import WindowReport, finite, read_report
 from pipelines.run_record import utc_text
@@ -83,7 +84,7 @@ def backtest(
     Every refit uses only what was known then: later jobs do not exist and
     jobs that ended later still run.
     """
-    refit_s = check_options(target, refit, json_out)
+    refit_s = check_options(target, refit, json_out, plots)
     if target in MEASURED:
         _measured(MEASURED[target], table, seed=seed, json_out=json_out, plots=plots)
         return
@@ -138,7 +139,7 @@ def _tell_written(*paths: Path | None) -> None:
             typer.echo(f"wrote {path}", err=True)
 
 
-def check_options(target: str, refit: str, json_out: Path | None) -> float:
+def check_options(target: str, refit: str, json_out: Path | None, plots: Path | None) -> float:
     """Return the seconds between refits.
 
     Raises:
@@ -152,8 +153,7 @@ def check_options(target: str, refit: str, json_out: Path | None) -> float:
         faults.append(
             f"--refit {refit}: give a number above 0 and a unit of {', '.join(_SECONDS)}, such as 7d"
         )
-    if json_out is not None and (json_out.is_dir() or not json_out.absolute().parent.is_dir()):
-        faults.append(f"--json {json_out}: it must name a file in an existing folder")
+    faults += [*file_faults("--json", json_out), *folder_faults("--plots", plots)]
     if len(faults) == 1:
         raise ArgumentError(faults[0])
     if faults:

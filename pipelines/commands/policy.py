@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from pipelines.output_paths import file_faults
+from predictor.errors import ArgumentError
 from predictor.scheduling.policy_document import policy_document
 from predictor.scheduling.policy_file import policy_toml, settings_of
 from predictor.simulation.policies import named_policy
@@ -43,6 +45,9 @@ def policy(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show a policy as TOML with what each setting means; a file with faults is refused."""
+    faults = file_faults("--out", out)
+    if faults:
+        raise ArgumentError(faults[0])
     chosen = named_policy(name)
     settings = [each for each in settings_of(chosen) if not changed or each.value != each.default]
     if out is not None:

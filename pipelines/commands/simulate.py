@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 
 from pipelines.commands.backtest import parse_day
+from pipelines.output_paths import file_faults, folder_faults
 from pipelines.settings import load_settings
 from pipelines.simulation_cluster import SimulatedCluster, cluster_for
 from pipelines.simulation_forecasts import forecasts_of, read_forecasts
@@ -101,7 +102,7 @@ def simulate(
     refitted as the log grows, and kept for the next run.
     """
     chosen = contenders(policy)
-    _check_options(table, cluster, snapshot, json_out, emergencies)
+    _check_options(table, cluster, snapshot, json_out, plot, emergencies)
     if snapshot is not None:
         _what_if(snapshot, chosen, json_out, plot)
         return
@@ -227,15 +228,19 @@ def _what_if(path: Path, chosen: Sequence[Contender], json_out: Path | None, plo
 
 
 def _check_options(
-    table: Path | None, cluster: str, snapshot: Path | None, json_out: Path | None, emergencies: float
+    table: Path | None,
+    cluster: str,
+    snapshot: Path | None,
+    json_out: Path | None,
+    plot: Path | None,
+    emergencies: float,
 ) -> None:
     faults = []
     if (table is None) == (snapshot is None):
         faults.append("give either a job table to play or --snapshot of a live queue")
     if table is not None and not cluster:
         faults.append("--cluster is missing: a file, an example, cpus=N or gpus=N")
-    if json_out is not None and (json_out.is_dir() or not json_out.absolute().parent.is_dir()):
-        faults.append(f"--json {json_out}: it must name a file in an existing folder")
+    faults += [*file_faults("--json", json_out), *folder_faults("--plot", plot)]
     if not 0 <= emergencies < 1:
         faults.append(f"--emergencies {emergencies}: give a share from 0 up to below 1, such as 0.05")
     if faults:
