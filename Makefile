@@ -48,7 +48,7 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input -e '.[dev]'; \
 	touch $@
 
-# numba keeps a compiled function although one that it calls, in another file, has changed
+# machine code of sources that have changed is never used again, and only takes up room
 $(FRESH): $(STAMP) $(shell find predictor -name '*.py')
 	@find $(PACKAGES) -name '*.nb[ic]' -delete
 	@touch $@

@@ -26,7 +26,7 @@ Examples:
 
   predictor policy conservative --json
 
-  PREDICTOR_POLICY=policy.toml predictor serve --cluster site.toml
+  predictor serve --cluster site.toml --policy policy.toml
 
   predictor simulate jobs.parquet --cluster site.toml --policy easy,policy.toml
 
