@@ -1,11 +1,13 @@
 """This module is ``predictor generate``: it writes a synthetic log with known truth."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from pipelines.output_paths import file_faults
 from predictor.data.sacct_writer import write_sacct
 from predictor.data.synthetic import SyntheticLog, WorkloadSpec, generate
 from predictor.errors import ArgumentError
@@ -43,7 +45,7 @@ def main(
 ) -> None:
     """Write a synthetic job log whose true duration distributions are known."""
     targets = [path for path in (out, truth, sacct) if path is not None]
-    _check(targets)
+    _check({"--out": out, "--truth": truth, "--sacct": sacct})
     spec = WorkloadSpec(jobs=jobs, days=days, users=users, censoring=censoring, random_state=seed)
     log = generate(spec)
     if out is not None:
@@ -55,11 +57,11 @@ def main(
     typer.echo(_summary(log, targets, as_json=as_json))
 
 
-def _check(targets: list[Path]) -> None:
+def _check(outputs: Mapping[str, Path | None]) -> None:
+    targets = [path for path in outputs.values() if path is not None]
     if not targets:
         raise ArgumentError("nothing to write; pass at least one of --out, --truth and --sacct")
-    faults = [f"the folder of '{path}' does not exist" for path in targets if not path.parent.is_dir()]
-    faults += [f"'{path}' is a folder" for path in targets if path.is_dir()]
+    faults = [fault for option, path in outputs.items() for fault in file_faults(option, path)]
     if len(set(targets)) < len(targets):
         faults.append("two outputs have the same name")
     if faults:

@@ -9,9 +9,9 @@ import typer
 
 from pipelines.output_paths import file_faults
 from predictor.errors import ArgumentError
+from predictor.scheduling.named_policy import named_policy
 from predictor.scheduling.policy_document import policy_document
 from predictor.scheduling.policy_file import policy_toml, settings_of
-from predictor.simulation.policies import named_policy
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

@@ -119,7 +119,7 @@ def run_cycle(
     promise_end = np.empty(depth)
     uses = np.zeros((entitlements, n_nodes), np.int64)
     node_slack = np.zeros((entitlements, n_nodes), np.int64)
-    taken = np.empty(n_nodes, np.int64)
+    hosts = np.empty(n_nodes, np.int64)  # nodes of the job that is looked at, and its units on each
     amounts = np.empty(n_nodes, np.int64)
     best_nodes = np.empty(n_nodes, np.int64)
     best_amounts = np.empty(n_nodes, np.int64)
@@ -195,7 +195,7 @@ def run_cycle(
                 for node in range(low, high):
                     trial[node] = node_free[node]
                 n_chosen = place(
-                    trial, node_units, islands, low, high, width, nodes, one_island, first_fit, taken, amounts
+                    trial, node_units, islands, low, high, width, nodes, one_island, first_fit, hosts, amounts
                 )
                 if n_chosen == 0:
                     code = FRAGMENTED
@@ -216,7 +216,7 @@ def run_cycle(
                     high,
                 )
                 n_chosen = place(
-                    trial, node_units, islands, low, high, width, nodes, one_island, first_fit, taken, amounts
+                    trial, node_units, islands, low, high, width, nodes, one_island, first_fit, hosts, amounts
                 )
                 if n_chosen == 0:
                     code = WOULD_DELAY
@@ -262,11 +262,11 @@ def run_cycle(
             n_started += 1
             taken_until_s = max(floats[c.PLAN_END, slot], now_s + plan_s)
             if first[chosen + 1] > first[chosen]:
-                ints[c.NODE_LIST, slot] = hold_nodes(node_free, listed, spare, taken, amounts, n_chosen)
+                ints[c.NODE_LIST, slot] = hold_nodes(node_free, listed, spare, hosts, amounts, n_chosen)
                 for k in range(n_promises):
                     if promise_pool[k] == chosen and promise_at[k] < taken_until_s:
                         for m in range(n_chosen):
-                            node_slack[k, taken[m]] -= amounts[m]
+                            node_slack[k, hosts[m]] -= amounts[m]
                 continue
             for k in range(n_promises):
                 if promise_pool[k] == chosen and promise_at[k] < taken_until_s:
@@ -333,13 +333,13 @@ def run_cycle(
                         node_slack,
                         n_promises,
                         first_fit,
-                        taken,
+                        hosts,
                         amounts,
                         at_start,
                     )
                     if start_s < best_s:
                         best_pool, best_s, n_best = pool, start_s, n_chosen
-                        best_nodes[:n_best], best_amounts[:n_best] = taken[:n_best], amounts[:n_best]
+                        best_nodes[:n_best], best_amounts[:n_best] = hosts[:n_best], amounts[:n_best]
                         best_at_start[:] = at_start
                     continue
                 if steps[pool] == 0:

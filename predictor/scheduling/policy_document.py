@@ -47,7 +47,8 @@ def _value(kind: Any, given: Any, where: str, faults: list[str]) -> Any:
         if not isinstance(given, list | tuple):
             faults.append(f"{where} must be a list; it is {given!r}")
             return None
-        return tuple(_value(get_args(kind)[0], each, f"{where}[{k}]", faults) for k, each in enumerate(given))
+        read = [_value(get_args(kind)[0], each, f"{where}[{k}]", faults) for k, each in enumerate(given)]
+        return tuple(each for each in read if each is not None)
     allowed = get_args(kind) or (kind,)
     if bool in allowed or isinstance(given, bool):
         fits = isinstance(given, bool) and bool in allowed
@@ -69,21 +70,22 @@ def _object(kind: Any, given: Any, where: str, faults: list[str]) -> Any:
         return None
     hints = get_type_hints(kind)
     known = {each.name: each for each in fields(kind)}
-    before = len(faults)
     faults += [
         f"{where}.{name} is not known; known are {', '.join(known)}" for name in given if name not in known
     ]
-    values = {
+    read = {
         name: _value(hints[name], value, f"{where}.{name}", faults)
         for name, value in given.items()
         if name in known
     }
-    for name, each in known.items():
-        if name not in values and each.default is MISSING and each.default_factory is MISSING:
-            faults.append(f"{where}.{name} is missing")
-    if len(faults) > before:
+    values = {name: value for name, value in read.items() if value is not None}
+    needed = [
+        name for name, each in known.items() if each.default is MISSING and each.default_factory is MISSING
+    ]
+    faults += [f"{where}.{name} is missing" for name in needed if name not in read]
+    if any(name not in values for name in needed):
         return None
-    try:
+    try:  # with what can be used, so that faults of values are told beside those of names and types
         return kind(**values)
     except ArgumentError as error:
         faults += [*error.faults]

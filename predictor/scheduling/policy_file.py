@@ -4,20 +4,20 @@ The meanings are those of the docstrings of the parts of a policy, so that no se
 """
 
 import inspect
-import json
 import re
+import textwrap
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+from predictor.data.toml_values import toml_value
 from predictor.errors import FormatError
 from predictor.scheduling.policy import Policy
 from predictor.scheduling.policy_document import policy_document, policy_from_document
 
 _ENTRY = re.compile(r"^ {4}(\w+(?:, \w+)*): (.*)$")
-_NEXT_ON_LINE = re.compile(r"(?<=\.) (\w+): ")  # "units: its own. borrow: how many more ..."
 _WIDTH = 100
 
 
@@ -67,11 +67,11 @@ def policy_toml(policy: Policy) -> str:
             table = parents[0]
             lines += ["", f"[{table}]"]
         if each.meaning != told:  # said once of settings that work together
-            lines += [f"# {line}" for line in _wrapped(each.meaning)]
+            lines += [f"# {line}" for line in textwrap.wrap(each.meaning, _WIDTH)]
         told = each.meaning
         if each.value != each.default:
-            lines.append(f"# (default: {_toml(each.default)})")
-        lines.append(f"{name} = {_toml(each.value)}")
+            lines.append(f"# (default: {toml_value(each.default)})")
+        lines.append(f"{name} = {toml_value(each.value)}")
     return "\n".join(lines) + "\n"
 
 
@@ -115,30 +115,4 @@ def _meanings(kind: type) -> dict[str, str]:
             text = line.strip()
         for name in names:
             meanings[name] = f"{meanings.get(name, '')} {text}".strip()
-    for name in list(meanings):
-        first, *more = _NEXT_ON_LINE.split(meanings[name])
-        meanings[name] = first.strip().rstrip(".")
-        meanings.update(dict(zip(more[::2], (text.strip().rstrip(".") for text in more[1::2]), strict=True)))
-    return {name: text.replace("``", "") for name, text in meanings.items()}
-
-
-def _wrapped(text: str) -> list[str]:
-    lines = [""]
-    for word in text.split():
-        if len(lines[-1]) + len(word) >= _WIDTH:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return [line for line in lines if line]
-
-
-def _toml(value: object) -> str:
-    """Return a plain value as TOML."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{name} = {_toml(each)}" for name, each in value.items()) + "}"
-    if isinstance(value, str) and value not in ("inf", "-inf"):
-        return json.dumps(value, ensure_ascii=False)
-    return str(value)
+    return {name: text.rstrip(".").replace("``", "") for name, text in meanings.items()}

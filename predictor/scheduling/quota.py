@@ -16,7 +16,8 @@ class Quota:
 
     Attributes:
         pool: "" = each pool that has no quota of its own for that team.
-        units: its own. borrow: how many more it may use while they are idle.
+        units: its own.
+        borrow: how many more it may use while they are idle.
     """
 
     team: str

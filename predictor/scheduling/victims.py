@@ -110,7 +110,7 @@ def fits(store: JobStore, capacity: Capacity, free: IntArray, slot: int, pool: i
         int(store.ints[c.WIDTH, slot]),
         int(store.ints[c.NODES, slot]),
         bool(store.ints[c.ISLAND, slot] == 1),
-        False,
+        False,  # whether it fits does not hang on which nodes are chosen
         chosen,
         np.empty_like(chosen),
     )

@@ -1,17 +1,14 @@
 """This module says which policies are compared, and what each of them is told of a job's duration."""
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from predictor.contracts.forecast import LEVELS
 from predictor.errors import ArgumentError
+from predictor.scheduling.named_policy import is_file, named_policy
 from predictor.scheduling.policy import Policy
-from predictor.scheduling.policy_document import policy_document, policy_from_document
-from predictor.scheduling.policy_file import read_policy
-from predictor.scheduling.presets import PRESETS, preset
+from predictor.scheduling.presets import PRESETS
 from predictor.simulation.arrivals import Arrivals
 from predictor.simulation.trace import FloatArray, Trace
 
@@ -58,7 +55,7 @@ def contenders(names: str) -> tuple[Contender, ...]:
         FormatError: a file cannot be read.
     """
     wanted = NAMES if names.strip() == "all" else tuple(filter(None, map(str.strip, names.split(","))))
-    unknown = [name for name in wanted if not _is_file(name) and name.partition(":")[0] not in PRESETS]
+    unknown = [name for name in wanted if not is_file(name) and name.partition(":")[0] not in PRESETS]
     if unknown or not wanted:
         raise ArgumentError(
             f"--policy {names}: {', '.join(unknown) or 'none given'}; choose of {', '.join(NAMES)}, all, or"
@@ -69,40 +66,8 @@ def contenders(names: str) -> tuple[Contender, ...]:
 
 def _contender(name: str) -> Contender:
     policy = named_policy(name)
-    knows = _FILE_KNOWS[policy.plan.source] if _is_file(name) else _KNOWS.get(name.partition(":")[0], "limit")
+    knows = _FILE_KNOWS[policy.plan.source] if is_file(name) else _KNOWS.get(name.partition(":")[0], "limit")
     return Contender(name=name, policy=policy, knows=knows)
-
-
-def _is_file(name: str) -> bool:
-    return name.partition(":")[0].endswith(".toml")
-
-
-def named_policy(text: str) -> Policy:
-    """Return a preset or a TOML file's policy with settings changed, such as ``ours:reserve.heads=5``.
-
-    Raises:
-        ArgumentError: the name or a setting is not known, or out of range.
-        FormatError: the file cannot be read.
-    """
-    name, *changes = text.split(":")
-    document = policy_document(read_policy(Path(name)) if _is_file(name) else preset(name))
-    for change in changes:
-        path, _, value = change.partition("=")
-        *parents, last = path.split(".")
-        part = document
-        for parent in parents:
-            part = part.setdefault(parent, {})
-        part[last] = _plain_value(value)
-    return policy_from_document(document)
-
-
-def _plain_value(text: str) -> object:
-    for read in (json.loads, float):  # the second knows ".5" and "inf"
-        try:
-            return read(text)
-        except ValueError:
-            continue
-    return text
 
 
 def arrivals_for(

@@ -31,7 +31,6 @@
     bandwidth_gb_per_s = 20.0
 """
 
-import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -50,6 +49,7 @@ from predictor.contracts.cluster import (
 )
 from predictor.data.clusters.cores import format_cores, read_cores
 from predictor.data.clusters.faults import profile_faults
+from predictor.data.toml_values import toml_value
 from predictor.errors import ArgumentError, FormatError
 
 Source = Literal["nominal", "measured", "fitted"]
@@ -189,31 +189,36 @@ def parse_cluster(text: str, *, where: str = "cluster") -> ClusterProfile:
 
 def write_cluster(profile: ClusterProfile) -> str:
     """Return the profile as TOML, which reads back as the same profile."""
-    lines = [f"name = {_text(profile.name)}"]
+    lines = [f"name = {toml_value(profile.name)}"]
     if profile.levels:
-        lines.append(f"levels = {_list(map(_text, profile.levels))}")
+        lines.append(f"levels = {toml_value(profile.levels)}")
     for kind in profile.node_types:
-        lines += ["", "[[node_types]]", f"name = {_text(kind.name)}"]
+        lines += ["", "[[node_types]]", f"name = {toml_value(kind.name)}"]
         if kind.gpu_type:
-            lines.append(f"gpu_type = {_text(kind.gpu_type)}")
+            lines.append(f"gpu_type = {toml_value(kind.gpu_type)}")
         for name in ("gpu_count", "gpu_memory_mib", "cpus", "memory_mib"):
             if getattr(kind, name):
                 lines.append(f"{name} = {getattr(kind, name)}")
         if kind.gpu_count > 1:
-            rows = [_text(" ".join(link.name for link in row)) for row in kind.links]
+            rows = [toml_value(" ".join(link.name for link in row)) for row in kind.links]
             lines.append("links = [\n" + "".join(f"  {row},\n" for row in rows) + "]")
         for domain in kind.numa:
-            lines += ["[[node_types.numa]]", f"cores = {_text(format_cores(domain.cores))}",
+            lines += ["[[node_types.numa]]", f"cores = {toml_value(format_cores(domain.cores))}",
                       f"gpus = {list(domain.gpus)}"]  # fmt: skip
         for nic in kind.nics:
-            lines += ["[[node_types.nics]]", f"name = {_text(nic.name)}",
+            lines += ["[[node_types.nics]]", f"name = {toml_value(nic.name)}",
                       f"gbit_per_s = {nic.gbit_per_s:.12g}", f"gpus = {list(nic.gpus)}"]  # fmt: skip
     for group in profile.groups:
-        lines += ["", "[[groups]]", f"hosts = {_text(group.hosts)}", f"node_type = {_text(group.node_type)}"]
-        if group.domains:
-            lines.append(f"domains = {_list(map(_text, group.domains))}")
         lines += [
-            f"{name} = {_text(value)}"
+            "",
+            "[[groups]]",
+            f"hosts = {toml_value(group.hosts)}",
+            f"node_type = {toml_value(group.node_type)}",
+        ]
+        if group.domains:
+            lines.append(f"domains = {toml_value(group.domains)}")
+        lines += [
+            f"{name} = {toml_value(value)}"
             for name, value in (("pool", group.pool), ("region", group.region))
             if value
         ]
@@ -224,7 +229,7 @@ def cost_tables(links: Mapping[LinkClass, LinkCost], network: Sequence[LinkCost]
     """Return the part of a cluster file that states the costs of links."""
     lines: list[str] = []
     for link, cost in sorted(links.items()):
-        lines += ["", "[[links]]", f"link = {_text(link.name)}", *_cost_lines(cost)]
+        lines += ["", "[[links]]", f"link = {toml_value(link.name)}", *_cost_lines(cost)]
     for shared, cost in enumerate(network):
         lines += ["", "[[network]]", f"shared_levels = {shared}", *_cost_lines(cost)]
     return "".join(f"{line}\n" for line in lines)
@@ -234,19 +239,9 @@ def _cost_lines(cost: LinkCost) -> list[str]:
     lines = [
         f"alpha_us = {cost.alpha_s * 1e6:.12g}",
         f"bandwidth_gb_per_s = {cost.bandwidth_bytes_per_s / _GB:.12g}",
-        f"source = {_text(cost.source)}",
+        f"source = {toml_value(cost.source)}",
     ]
     return lines if cost.error_ratio is None else [*lines, f"error_ratio = {cost.error_ratio!r}"]
-
-
-def _text(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False).replace(
-        "\x7f", "\\u007f"
-    )  # the escapes of JSON are those of TOML
-
-
-def _list(values: "map[str]") -> str:
-    return f"[{', '.join(values)}]"
 
 
 def _node_type(kind: _NodeType, links: tuple[tuple[LinkClass, ...], ...]) -> NodeType:

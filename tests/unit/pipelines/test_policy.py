@@ -39,3 +39,4 @@ def test_a_file_with_faults_is_refused_with_all_of_them(
     assert cli.main(["policy", str(path)]) == cli.EXIT_USAGE
     told = capsys.readouterr().err
     assert "policy.reserve.head is not known" in told
+    assert "reserve.depth=0 must be 1 or more" in told

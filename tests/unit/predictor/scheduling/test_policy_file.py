@@ -31,15 +31,24 @@ def test_a_written_policy_reads_back_the_same(name: str, tmp_path: Path) -> None
 def test_a_changed_setting_shows_its_default() -> None:
     text = policy_toml(PRESETS["conservative"])
     assert "# (default: 1)\nheads = 1000000000" in text
-    assert "# (default: 100000.0)\nguard_s = inf" in text
+    assert '# (default: 100000.0)\nguard_s = "inf"' in text
 
 
 def test_a_file_names_all_its_faults(tmp_path: Path) -> None:
     path = tmp_path / "policy.toml"
-    path.write_text('[reserve]\nhead = 1\ndepth = "deep"\n[plam]\n')
+    path.write_text('[reserve]\nhead = 1\ndepth = "deep"\nheads = -1\n[plam]\n[[quotas]]\nunits = "all"\n')
     with pytest.raises(ArgumentError) as told:
         read_policy(path)
-    assert len(told.value.faults) == 3
+    kinds = (
+        "reserve.head is not",
+        "reserve.depth='deep'",
+        "reserve.heads=-1",
+        "plam is not",
+        "units='all'",
+        "team is",
+    )
+    assert [sum(kind in fault for fault in told.value.faults) for kind in kinds] == [1] * len(kinds)
+    assert len(told.value.faults) == len(kinds)
     path.write_text("[reserve")
     with pytest.raises(FormatError, match=re.escape(str(path))):
         read_policy(path)

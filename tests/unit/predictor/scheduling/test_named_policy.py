@@ -5,7 +5,7 @@ import math
 import pytest
 
 from predictor.errors import ArgumentError
-from predictor.simulation.policies import named_policy
+from predictor.scheduling.named_policy import named_policy
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,8 @@ def test_a_number_is_taken_as_it_is_written(text: str, want: float) -> None:
 def test_what_is_no_number_is_refused_by_name() -> None:
     with pytest.raises(ArgumentError, match="guard_s='soon'"):
         named_policy("ours:order.guard_s=soon")
+
+
+def test_a_setting_below_one_that_is_no_table_is_refused_by_name() -> None:
+    with pytest.raises(ArgumentError, match="name is no table"):
+        named_policy("ours:name.guard_s=1")
