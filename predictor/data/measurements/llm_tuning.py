@@ -92,12 +92,8 @@ def _request(row: Mapping[Hashable, Any], group: str, model: TransformerSpec) ->
     config = str(row["framework_config"])
     method = Method.FULL
     if str(row["peft_method"]) == "lora":
-        # GPTQ in 4 bits holds groups of 128: about what NF4 with doubly quantised scales takes
-        method = Method.LORA
-        if "bnb" in config:
-            method = Method.QLORA_NF4
-        elif "gptq" in config:
-            method = Method.QLORA_NF4_DOUBLE
+        # fms-acceleration quantises the scales too; GPTQ in 4 bits holds groups of 128: about as much
+        method = Method.QLORA_NF4_DOUBLE if "bnb" in config or "gptq" in config else Method.LORA
     gpus, batch = int(row["num_gpus"]), int(row["per_device_train_batch_size"])
     liger, fast = "liger" in config, "foak" in config
     run = TrainingSpec(

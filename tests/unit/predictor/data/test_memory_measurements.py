@@ -9,7 +9,7 @@ import pytest
 from predictor.contracts.memory import PeakKind
 from predictor.contracts.workload import Method, TrainingSpec, VisionSpec
 from predictor.data.measurements import read_measurements
-from predictor.data.measurements.llm_tuning import longest
+from predictor.data.measurements.llm_tuning import longest, read_llm_tuning
 from predictor.errors import FormatError
 from predictor.forecasting.memory.analytical import estimate
 
@@ -24,6 +24,25 @@ WANT = {  # set: rows kept, of them out of memory
     "peft_methods": [(63, 0)],
     "openmmlab_train_memory": [(808, 0)],
 }
+
+
+@pytest.mark.shared_data
+@pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no measurements in {FOLDER}; set PREDICTOR_SHARED_DATA")
+def test_resident_memory_on_one_gpu_is_within_0_81_per_cent_of_the_formula() -> None:
+    frame = pd.read_csv(FOLDER / "llm_finetune_a100_80gb.csv.gz")
+    resident = frame["mem_torch_mem_alloc_in_bytes"]
+    frame = frame[(frame["num_gpus"] == 1) & frame["train_runtime"].notna() & resident.notna()]
+    _, torch = read_llm_tuning(frame)
+    off = {Method.FULL: list[float](), Method.LORA: list[float](), Method.QLORA_NF4_DOUBLE: list[float]()}
+    for request, measured in zip(torch.requests, resident[frame.index], strict=True):
+        assert request.model is not None
+        assert isinstance(request.run, TrainingSpec)
+        off[request.run.method].append(
+            abs(estimate(request.model, request.run).resident_bytes / measured - 1.0)
+        )
+    assert [len(each) for each in off.values()] == [11, 9, 54]
+    assert sum(map(sum, off.values())) / 74 < 0.0081
+    assert max(off[Method.FULL] + off[Method.LORA]) < 0.004
 
 
 @pytest.mark.shared_data
