@@ -106,7 +106,9 @@ class Coordinator:
         decisions: list[Decision] = []
         dirty = False
         for event in events:
-            state.now_s = max(state.now_s, event.now_s)
+            state.now_s = max(
+                state.now_s, float(event.now_s)
+            )  # a whole number would compile each kernel anew
             state.teams.advance(state.now_s)
             if state.leaving:
                 dirty = eviction.finish_leaving(state, self.policy, self._assess) or dirty

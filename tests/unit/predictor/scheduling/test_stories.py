@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from predictor.contracts.decisions import Decision
-from predictor.contracts.events import Event, JobChanged, JobStarted, NodesChanged, PolicyChanged
+from predictor.contracts.events import (
+    Event,
+    JobChanged,
+    JobStarted,
+    JobSubmitted,
+    NodesChanged,
+    PolicyChanged,
+)
 from predictor.contracts.forecast import DurationForecasts
 from predictor.contracts.reasons import ReasonCode
 from predictor.errors import ArgumentError
@@ -75,6 +82,12 @@ def test_events_that_do_not_fit_are_refused_and_change_nothing() -> None:
         "NO_SUCH_CLASS",
     ]
     assert (cluster.waiting, cluster.running, cluster.knows("a")) == (0, 1, "running")
+
+
+def test_whole_seconds_are_told_to_the_kernels_as_floats_and_compile_nothing_anew() -> None:
+    coordinator = a_cluster("ours")
+    coordinator.apply(JobSubmitted(now_s=1, job_id="a", width=1))
+    assert isinstance(coordinator.state.now_s, float)
 
 
 def test_a_policy_change_reorders_those_who_wait_and_touches_nobody_who_runs() -> None:
