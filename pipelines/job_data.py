@@ -47,8 +47,12 @@ class Window:
     champion_saw: bool
 
 
-def describe_data(frame: pd.DataFrame) -> DataFacts:
-    """Return the facts of a canonical table with at least one row."""
+def describe_data(frame: pd.DataFrame, now_s: float) -> DataFacts:
+    """Return the facts of a canonical table with at least one row.
+
+    Args:
+        now_s: epoch seconds; a job that ends later has a wrong clock, and does not date what is known.
+    """
     submitted_s = seconds(frame["submitted_at"])
     ends_s = ended_at_s(frame)
     return DataFacts(
@@ -56,7 +60,7 @@ def describe_data(frame: pd.DataFrame) -> DataFacts:
         rows=len(frame),
         first_s=float(submitted_s.min()),
         last_s=float(submitted_s.max()),
-        known_until_s=float(np.nanmax(np.concatenate([submitted_s, ends_s]))) + 1.0,
+        known_until_s=min(float(np.nanmax(np.concatenate([submitted_s, ends_s]))) + 1.0, now_s),
     )
 
 

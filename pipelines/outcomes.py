@@ -48,8 +48,8 @@ def outcome_table(path: Path, out: Path) -> OutcomeLines:
             continue
         try:
             row = _row(json.loads(line))
-        except (ValueError, AttributeError):
-            damaged.append(f"line {at} is no JSON object: {line[:80]}")
+        except (ValueError, AttributeError, RecursionError):
+            damaged.append(f"line {at} is no JSON object of valid text: {line[:80]}")
             continue
         key = (row.get("cluster"), row.get("job_id", at), row.get("attempt"))
         rows[key] = _join(rows.get(key, {}), row)
@@ -75,6 +75,9 @@ def _row(document: Mapping[str, object]) -> Row:
 
 
 def _text(value: object) -> str | None:
+    """Return a value as text; a half of a surrogate pair, which no file can hold, is a ValueError."""
     if value is None:
         return None
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    text.encode()
+    return text

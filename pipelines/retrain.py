@@ -23,6 +23,7 @@ from pipelines.job_data import DataFacts, Window, describe_data, freeze_window
 from pipelines.lock import hold_lock
 from pipelines.model_card import model_card
 from pipelines.reports import read_report
+from pipelines.retrain_request import finish_request, take_request
 from pipelines.run_record import RunRecord, flatten, read_decision
 from pipelines.run_state import RunState, run_key
 from pipelines.settings import PipelineSettings
@@ -77,8 +78,8 @@ class Retraining:
     """The parts that a retraining works with.
 
     Attributes:
-        request: file by which a service has asked for it, removed once this retraining holds the lock: a
-            request that comes while another one runs stays for the next.
+        request: file by which a service has asked for it, set aside once this retraining holds the lock (one
+            that comes later is for the next) and forgotten at its end: a run that was killed is repeated.
     """
 
     settings: PipelineSettings
@@ -106,15 +107,22 @@ class Retraining:
             PipelineError: a step failed; run again to go on from there.
         """
         with hold_lock(self.folder.parent / "lock", now_text=now.isoformat(timespec="seconds")):
-            if self.request is not None:
-                self.request.unlink(missing_ok=True)
-            return self._run(now, force=force)
+            if self.request is None:
+                return self._run(now, force=force)
+            take_request(self.request)
+            try:
+                result = self._run(now, force=force)
+            except Exception:  # it would fail again; what was killed would not
+                finish_request(self.request)
+                raise
+            finish_request(self.request)
+            return result
 
     def _run(self, now: datetime, *, force: bool) -> RetrainResult:
         self.progress("collect", 0.0)
         collected = collect(self.settings.data, progress=lambda name: self.progress(f"collect {name}", 0.0))
         frame = read_table(collected.table)
-        facts = describe_data(frame)
+        facts = describe_data(frame, now.timestamp())
         described = self.domain.trainer.describe(self.settings.training.random_state)
         params = {"settings": self.settings.deciding(), "model": described}
         state = RunState(self.folder, run_key({"data": facts.fingerprint, **params}))

@@ -74,7 +74,9 @@ def create_app(services: Services) -> FastAPI:
         app.include_router(dashboard_router())
         for operation in services.queue.operations:
             handler = OperationEndpoint(operation, services.settings.max_body_bytes)
-            app.router.routes.append(Route(operation.path, handler, methods=[operation.method]))
+            # an id may hold slashes; of each method, one path at most begins with it
+            path = operation.path.replace("{job_id}", "{job_id:path}")
+            app.router.routes.append(Route(path, handler, methods=[operation.method]))
     app.include_router(tickets_router(services.security))
     _add_openapi(app, () if services.queue is None else services.queue.operations)
     _add_problem_handlers(app)

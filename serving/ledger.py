@@ -46,8 +46,10 @@ class OpenJobs:
 
     def __init__(self, seen: SeenEvents | None = None) -> None:
         self._latest: dict[JobKey, OutcomeRow] = {}
+        self._cluster: dict[str, str] = {}  # of open first attempts that name one
         self._seen = SeenEvents() if seen is None else seen
         self._first_day = 0  # what came before is forgotten
+        self._beside: dict[bytes, str] = {}  # digests for which the index had no room
 
     def __len__(self) -> int:
         return len(self._latest)
@@ -62,7 +64,12 @@ class OpenJobs:
 
     def payload(self, job: JobKey, event: str) -> str | None:
         """Return the digest of the event as it was recorded, None = it was not."""
-        return self._seen.payload(_key(job, event))
+        key = _key(job, event)
+        return self._seen.payload(key) or self._beside.get(key)
+
+    def cluster_of(self, job_id: str) -> str | None:
+        """Return the cluster that the submission of an open job named."""
+        return self._cluster.get(job_id)
 
     def is_over(self, job: JobKey) -> bool:
         """Whether the end of the job is recorded."""
@@ -73,9 +80,16 @@ class OpenJobs:
         over = self.is_over(row.job)
         if row.event == FINISHED:
             self._latest.pop(row.job, None)
+            self._cluster.pop(row.job_id, None)
         elif not over and (row.event != SUBMITTED or row.job not in self._latest):
             self._latest[row.job] = row
-        self._seen.add(_key(row.job, row.event), row.payload, int(row.recorded_at.timestamp() // DAY_S))
+            if row.cluster is not None and row.attempt == 0:
+                self._cluster[row.job_id] = row.cluster
+        key = _key(row.job, row.event)
+        try:
+            self._seen.add(key, row.payload, int(row.recorded_at.timestamp() // DAY_S))
+        except OSError:  # the row is on disk already, so it must be known all the same
+            self._beside[key] = row.payload
         return over
 
     def forget(self, before_s: float) -> None:
@@ -89,6 +103,7 @@ class OpenJobs:
         gone = [job for job, row in self._latest.items() if row.recorded_at.timestamp() < first_s]
         for job in gone:
             del self._latest[job]
+            self._cluster.pop(job[1], None)
 
     def close(self) -> None:
         """Let go of the digests."""
@@ -134,6 +149,10 @@ class Ledger:
     def open_rows(self) -> Iterable[OutcomeRow]:
         """Return the latest row of each job that is not over."""
         return self._jobs.rows()
+
+    def cluster_of(self, job_id: str) -> str | None:
+        """Return the cluster that the submission of an open job named."""
+        return self._jobs.cluster_of(job_id)
 
     def close(self) -> None:
         """Let go of what the log is looked up with."""

@@ -219,6 +219,13 @@ def problem(
     )  # fmt: skip
 
 
+def problem_of(view: ProblemView) -> Problem:
+    """Return the problem of a document that was kept."""
+    faults = [Fault(pointer=one.pointer, code=one.code, detail=one.detail) for one in view.errors]
+    headers = (("Retry-After", "60"),) if view.code == "queue-full" else ()
+    return problem(view.code, view.detail, faults=faults, headers=headers)
+
+
 def invalid_request(faults: Sequence[Fault]) -> Problem:
     """Return the problem of a request with faults, all of them named."""
     detail = faults[0].detail if len(faults) == 1 else f"{len(faults)} faults, see errors"

@@ -15,6 +15,7 @@ from pipelines.duration_domain import duration_domain
 from pipelines.measured_retrain import MeasuredOutcome, MeasuredResult, MeasuredRetraining
 from pipelines.reports import Scores, finite
 from pipelines.retrain import STEPS, Retraining, RetrainOutcome, RetrainResult
+from pipelines.retrain_request import read_request
 from pipelines.run_record import RunRecord, utc_text
 from pipelines.settings import load_settings
 from pipelines.targets import measured_targets, store_of
@@ -57,7 +58,7 @@ def retrain(
     if_requested: Annotated[
         Path | None,
         typer.Option(
-            help="Do nothing unless a service has asked for it by this file, which is removed as it begins."
+            help="Do nothing unless a service has asked for it by this file, which is removed as it ends."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -118,9 +119,8 @@ def retrain(
 
 def is_requested(path: Path, *, as_json: bool) -> bool:
     """Tell the reasons of a service's request; return whether there is one."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    text = read_request(path)
+    if text is None:
         typer.echo(json.dumps({"outcome": "not-requested"}) if as_json else "no retraining was asked for")
         return False
     try:

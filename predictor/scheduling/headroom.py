@@ -40,8 +40,8 @@ class Headroom:
             faults.append(f"headroom.most_ratio={self.most_ratio} must be 0 or more and below 1")
         if not (self.wait_cost > 0 and self.idle_cost > 0):
             faults.append("headroom.wait_cost and headroom.idle_cost must be above 0")
-        if self.weeks < 1:
-            faults.append(f"headroom.weeks={self.weeks} must be 1 or more")
+        if not 1 <= self.weeks <= 520:
+            faults.append(f"headroom.weeks={self.weeks} must be 1 to 520")
         return faults
 
     @property

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from predictor.scheduling.checks import above, choice, least, probability
+from predictor.scheduling.checks import above, at_most, choice, least, probability
 from predictor.scheduling.remaining import GEOMETRIC_MEAN, MEAN
 
 ORDERS = ("submit", "size", "attained", "gittins")
@@ -64,6 +64,7 @@ class Order:
             above("order.ageing_tau_s", self.ageing_tau_s),
             above("order.attained_step", self.attained_step),
             least("order.ageing_power", self.ageing_power, 0.0),
+            at_most("order.ageing_power", self.ageing_power, 100.0),
             least("order.guard_s", self.guard_s, 0.0),
             above("order.guard_most_s", self.guard_most_s),
             least("order.guard_backlogs", self.guard_backlogs, 0.0),

@@ -60,6 +60,9 @@ def _value(kind: Any, given: Any, where: str, faults: list[str]) -> Any:
         names = " or ".join(each.__name__ for each in allowed)
         faults.append(f"{where}={given!r} must be of type {names}")
         return None
+    if isinstance(given, int) and abs(given) > 2**53:
+        faults.append(f"{where} is beyond any number that can be meant")
+        return None
     return float(given) if float in allowed and isinstance(given, int) else given
 
 

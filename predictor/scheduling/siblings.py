@@ -32,6 +32,7 @@ from predictor.scheduling.store import FloatArray, IntArray, JobStore
 _SCORES = np.array([NormalDist().inv_cdf(level) for level in LEVELS])
 _LAST = len(LEVELS) - 1
 _MOST_SCORE = 3.0
+_FARTHEST = 10_000  # all siblings within reach are looked at each time
 _TELLING_SCORE = -0.5  # an age below the 31 % quantile of the forecast tells next to nothing
 _LOOK_GROWTH, _LOOK_LEAST_S = 0.3, 60.0
 _SQRT_2, _SQRT_2_PI = math.sqrt(2.0), math.sqrt(2.0 * math.pi)
@@ -59,6 +60,7 @@ class Siblings:
             least("siblings.correlation", self.correlation, 0.0),
             at_most("siblings.correlation", self.correlation, 0.95),
             least("siblings.reach", self.reach, 1),
+            at_most("siblings.reach", self.reach, _FARTHEST),
             above("siblings.fading", self.fading),
             above("siblings.belief", self.belief),
         ]

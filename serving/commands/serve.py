@@ -15,7 +15,7 @@ from predictor.errors import ArgumentError
 from serving.app import create_app
 from serving.logs import build_logger, capture_uvicorn
 from serving.security.keys import KeyRing
-from serving.services import build_services
+from serving.services import Services, build_services
 from serving.settings import Settings, read_settings
 from serving.store.database import open_database
 from serving.store.key_table import KeyTable
@@ -94,7 +94,7 @@ def serve(
     )  # fmt: skip
     # uvicorn raises the signal that stopped it once more at its end; by then all is closed
     signal.signal(signal.SIGTERM, lambda *_: None)
-    server = uvicorn.Server(config)
+    server = _Server(config, services)
     _calm_collector()
     try:
         server.run()
@@ -102,6 +102,19 @@ def serve(
         logger.debug("interrupted")
     if not server.started:
         raise typer.Exit(1)
+
+
+class _Server(uvicorn.Server):
+    """Sends the watchers of the feed home before it waits for running requests: theirs never end."""
+
+    def __init__(self, config: uvicorn.Config, services: Services) -> None:
+        super().__init__(config)
+        self._services = services
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._services.queue is not None:
+            self._services.queue.hub.close()
+        await super().shutdown(sockets)
 
 
 def check_queue_settings(settings: Settings) -> None:

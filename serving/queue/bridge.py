@@ -81,6 +81,11 @@ class LedgerOutcomes:
 
     async def tell(self, events: Sequence[OutcomeEvent]) -> None:
         """Record events; what the ledger refuses is logged, for the queue has recorded it already."""
+        for (
+            event
+        ) in events:  # the queue knows no cluster: one that the submission named is part of the job's key
+            if event.event != "submitted" and event.cluster is None:
+                event.cluster = self._ledger.cluster_of(str(event.job_id))
         for event, answer in zip(events, await self._ledger.record(events), strict=True):
             if isinstance(answer, Problem):
                 self._logger.warning(

@@ -19,12 +19,14 @@ from predictor.contracts.events import (
 )
 from predictor.scheduling import views
 from predictor.scheduling.coordinator import Coordinator
+from serving.decoding import moment_faults
 from serving.engine.changes import decision_view
 from serving.engine.engine import Engine
 from serving.engine.steps import Applied
 from serving.names import Names
+from serving.outcome_checks import FINAL_STATES
 from serving.ports import Forecast
-from serving.problems import Fault, Problem, ProblemError, invalid_request, problem
+from serving.problems import Fault, Problem, ProblemError, invalid_request, problem, problem_of
 from serving.queue.node_changes import node_events
 from serving.queue.once import Once, audit_of
 from serving.queue.operation import Call, Reply
@@ -106,11 +108,7 @@ class QueueCommands:
         return await self._once.run(call, lambda: self._submit_one(call, body))
 
     async def _submit_one(self, call: Call, job: Submission) -> Reply:
-        batch = await self._take([job], call, one=True)
-        item = batch.jobs[0]
-        if isinstance(item, FailedItem):
-            raise ProblemError(_as_problem(item))
-        return Reply(body=item)
+        return Reply(body=_single(await self._take([job], call, one=True)))
 
     async def _submit_batch(self, call: Call, jobs: Sequence[Submission]) -> Reply:
         return Reply(body=await self._take(jobs, call, one=False))
@@ -238,6 +236,12 @@ class QueueCommands:
         """Take up what happened to a job."""
         body = call.body
         assert isinstance(body, JobOutcome)  # noqa: S101
+        faults = [] if body.at is None else moment_faults("at", body.at)
+        if body.event == "finished" and body.state is not None and body.state not in FINAL_STATES:
+            detail = f"'{body.state[:60]}' is no final state; allowed are {', '.join(FINAL_STATES)}"
+            faults.append(Fault(pointer="/state", code="not-allowed", detail=detail))
+        if faults:
+            raise ProblemError(invalid_request(faults))
         return await self._once.run(call, lambda: self._outcome(call, self._known(call), body))
 
     async def _outcome(self, call: Call, job_id: str, body: JobOutcome) -> Reply:
@@ -254,7 +258,8 @@ class QueueCommands:
         reply = await self._one(call, job_id, event)
         if body.event != "progress":
             at_s = now_s if body.at is None else as_epoch_s(body.at)
-            at_s = min(at_s, now_s)
+            known_s = submitted_s if math.isnan(started_s) else started_s
+            at_s = now_s if at_s < known_s else min(at_s, now_s)  # whoever reports may have another clock
             await self._outcomes.tell([_outcome_event(job_id, body, at_s, submitted_s, started_s, asked)])
         return reply
 
@@ -278,14 +283,14 @@ class QueueCommands:
 
     async def _one(self, call: Call, job_id: str, event: Event, audits: tuple[AuditEntry, ...] = ()) -> Reply:
         def receipt(applied: Applied) -> JobReceipt:
+            for decision in applied.decisions:
+                if isinstance(decision, Refused) and decision.job_id == job_id:
+                    raise ProblemError(conflict(decision, self._engine.coordinator))
             views = [decision_view(decision) for decision in applied.decisions]
             state = self._engine.coordinator.knows(job_id) or "ended"
             return JobReceipt(job_id=job_id, sequence=applied.sequence, state=state, decisions=views[:1000])
 
         applied = await self._engine.apply((event,), self._once.beside(call, receipt, audits=audits))
-        for decision in applied.decisions:
-            if isinstance(decision, Refused) and decision.job_id == job_id:
-                raise ProblemError(conflict(decision, self._engine.coordinator))
         return Reply(body=receipt(applied))
 
     def _known(self, call: Call) -> str:
@@ -296,8 +301,11 @@ class QueueCommands:
         return job_id
 
 
-def _single(receipts: SubmissionReceipts) -> SubmissionReceipt | FailedItem:
-    return receipts.jobs[0]
+def _single(receipts: SubmissionReceipts) -> SubmissionReceipt:
+    item = receipts.jobs[0]
+    if isinstance(item, FailedItem):
+        raise ProblemError(problem_of(item.problem))
+    return item
 
 
 def _forecast_view(job: Submission, event: JobSubmitted, model: ModelIdentity | None) -> ForecastView | None:
@@ -343,10 +351,3 @@ def _asked_for(coordinator: Coordinator, job_id: str) -> dict[str, Any]:  # Any:
         "gpu_type": spec.gpu_type or None,
         "walltime_s": spec.limit_s if math.isfinite(spec.limit_s) else None,
     }
-
-
-def _as_problem(item: FailedItem) -> Problem:
-    view = item.problem
-    faults = [Fault(pointer=one.pointer, code=one.code, detail=one.detail) for one in view.errors]
-    headers = (("Retry-After", "60"),) if view.code == "queue-full" else ()
-    return problem(view.code, view.detail, faults=faults, headers=headers)

@@ -24,6 +24,9 @@ from serving.queue.view_schemas import AlertsView, AlertView, AuditItem, AuditPa
 from serving.store.errors import StoreError
 from serving.store.event_log import AuditEntry, PolicyVersion
 
+# what values of another type or size than a state has come to, wherever they are first used
+_UNREADABLE = (InputError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError, MemoryError)
+
 
 class QueueExchange:
     """Alerts, audit and snapshots.
@@ -94,7 +97,7 @@ class QueueExchange:
             raise ProblemError(invalid_request([Fault(pointer="/form", code="invalid", detail=detail)]))
         try:
             coordinator = self._renumbered(restore(self._names.hide_in_state(document.state)))
-        except (InputError, LookupError, TypeError, ValueError) as error:
+        except _UNREADABLE as error:
             detail = f"the state cannot be read: {str(error)[:300]}"
             fault = Fault(pointer="/state", code="invalid", detail=detail)
             raise ProblemError(invalid_request([fault])) from error

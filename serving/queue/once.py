@@ -7,9 +7,10 @@ import msgspec
 
 from serving.engine.engine import Engine
 from serving.engine.steps import Applied, Record
-from serving.problems import ProblemError, problem
+from serving.problems import ProblemError, problem, problem_of
 from serving.queue.dispatch import InFlight
 from serving.queue.operation import Call, Reply
+from serving.schemas import ProblemView
 from serving.store.errors import StoreError
 from serving.store.event_log import Answer, AuditEntry, EventLog, PolicyVersion
 
@@ -42,6 +43,8 @@ class Once:
             if known.fingerprint != call.fingerprint:
                 detail = f"Idempotency-Key '{call.idempotency_key}' was used for another request"
                 raise ProblemError(problem("idempotency-conflict", detail))
+            if known.status >= 400:
+                raise ProblemError(problem_of(msgspec.json.decode(known.body, type=ProblemView)))
             return Reply(body=known.body.encode(), status=known.status)
 
     def beside(
@@ -54,9 +57,15 @@ class Once:
             return Record(actor=call.actor, audits=audits, policy=policy)
 
         def answer(applied: Applied) -> Answer:
+            try:
+                body, status = msgspec.json.encode(reply(applied)), 200
+            except (
+                ProblemError
+            ) as error:  # a refusal is recorded as such: a repetition must not look like success
+                body, status = error.problem.encode(), error.problem.status
             return Answer(
-                actor=call.actor, key=key, fingerprint=call.fingerprint, status=200,
-                body=msgspec.json.encode(reply(applied)).decode(), moment_s=applied.now_s,
+                actor=call.actor, key=key, fingerprint=call.fingerprint, status=status, body=body.decode(),
+                moment_s=applied.now_s,
             )  # fmt: skip
 
         return Record(actor=call.actor, audits=audits, policy=policy, answer=answer)

@@ -105,7 +105,7 @@ def build_queue(
     operations = queue_operations(
         commands=commands, views=QueueViews(engine),
         policies=QueuePolicies(engine, once, names, partial(policy_changes, database)),
-        trials=QueueTrials(engine, forecasts, names),
+        trials=QueueTrials(engine, forecasts, names, settings.max_jobs),
         exchange=QueueExchange(
             engine=engine, once=once, board=board, audits=partial(latest_audits, database),
             names=names,

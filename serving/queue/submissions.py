@@ -124,7 +124,7 @@ def _override_faults(own: ForecastOverride) -> list[Fault]:
 def _level(name: str) -> float:
     """Return 0.9 for ``q90`` and 0.975 for ``q97.5``; not a number where it is no quantile."""
     text = name.removeprefix("q")
-    if text == name or not text.replace(".", "", 1).isdigit() or len(text) > 6:
+    if text == name or not (text.isascii() and text.replace(".", "", 1).isdigit()) or len(text) > 6:
         return math.nan
     level = float(text) / 100
     return level if 0 < level < 1 else math.nan

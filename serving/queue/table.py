@@ -132,7 +132,7 @@ def queue_operations(
         Operation(
             method="POST", path="/v1/what-if", operation_id="try_change",
             summary="What a change would do, without making it", body=(WhatIf,), answer=(WhatIfView,),
-            problems=(*_BODY, "not-found"), handler=trials.what_if,
+            problems=(*_BODY, "not-found", "too-many-jobs"), handler=trials.what_if,
         ),
         Operation(
             method="GET", path="/v1/alerts", operation_id="list_alerts",

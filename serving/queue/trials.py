@@ -23,15 +23,19 @@ _COMPARED = 500  # places from the head of the queue that are compared
 class QueueTrials:
     """The operation ``what-if``."""
 
-    def __init__(self, engine: Engine, forecasts: Forecasts, names: Names) -> None:
+    def __init__(self, engine: Engine, forecasts: Forecasts, names: Names, most_jobs: int) -> None:
         self._engine = engine
         self._names = names
         self._forecasts = forecasts
+        self._most_jobs = most_jobs
 
     async def what_if(self, call: Call) -> Reply:
         """Return what a change would do."""
         body = call.body
         assert isinstance(body, WhatIf)  # noqa: S101  (as the operation declares)
+        if len(body.jobs) > self._most_jobs:
+            detail = f"the question holds {len(body.jobs)} jobs; at most {self._most_jobs} are tried at once"
+            raise ProblemError(problem("too-many-jobs", detail))
         faults = [
             fault.below(f"/jobs/{place}")
             for place, job in enumerate(body.jobs)

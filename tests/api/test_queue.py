@@ -1,6 +1,7 @@
 """The operations that change the queue: what they take, what they refuse, and that each counts once."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -83,6 +84,7 @@ FAULTY: dict[str, tuple[dict[str, Any], list[str]]] = {
     "an attempt": (job("a", attempt=2), ["/attempt"]),
     "an unknown field": (job("a", colour=4), ["/colour"]),
     "no quantile": (job("a", forecast={"quantiles_s": {"median": 3}}), ["/forecast/quantiles_s"]),
+    "a digit that is none": (job("a", forecast={"quantiles_s": {"q5²": 3}}), ["/forecast/quantiles_s"]),
     "falling quantiles": (job("a", forecast={"quantiles_s": {"q1": 3, "q5": 2}}), ["/forecast/quantiles_s"]),
     "both kinds": (job("a", forecast={"duration_s": 3, "quantiles_s": {"q50": 2}}), ["/forecast/duration_s"]),
     "several": (job("a", walltime_s=0, attempt=1), ["/attempt", "/walltime_s"]),
@@ -334,3 +336,74 @@ async def test_a_repeated_end_gets_the_answer_of_the_first_though_the_job_is_ove
             assert (first.status_code, again.status_code) == (200, 200)
             assert first.json() == again.json()
             check_problem(await client.request(method, path, json=body), 404, "not-found")
+
+
+@pytest.mark.parametrize("case", ["too-wide", "runs"])
+async def test_a_repeated_refusal_is_the_refusal_again(harness: Harness, case: str) -> None:
+    method, path, body = {
+        "too-wide": ("POST", "/v1/jobs", job("big", 1_000_000)),
+        "runs": ("PATCH", "/v1/jobs/a", {"workload_class": "production"}),
+    }[case]
+    async with queueing(harness) as (client, _):
+        await submit(client, job("a"))
+        headers = {"idempotency-key": "k"}
+        first, again = [await client.request(method, path, json=body, headers=headers) for _ in range(2)]
+    assert first.status_code == again.status_code >= 400
+    assert again.headers["content-type"] == "application/problem+json"
+    told = [{**each.json(), "request_id": ""} for each in (first, again)]
+    assert told[0] == told[1]
+
+
+async def test_jobs_of_a_named_cluster_are_learned_from(harness: Harness) -> None:
+    async with queueing(harness) as (client, _):
+        await submit(client, job("a", cluster="alpha"))
+        for event in ("started", "finished"):
+            harness.clock.now_s += 60
+            body = {"event": event, "state": "COMPLETED" if event == "finished" else None}
+            assert (await client.post("/v1/jobs/a/outcome", json=body)).status_code == 200
+        asked = {"user": "ada", "cluster": "alpha", "walltime_s": 100}
+        answer = (await client.post("/v1/predictions", json=asked)).json()
+    assert answer["support"]["count"] == 1
+    assert not [each for each in harness.log_events() if "not learned" in each["event"]]
+
+
+@pytest.mark.parametrize("fields", [{"state": "BANANA"}, {"state": "RUNNING"}, {"at": 5}])
+async def test_an_outcome_that_could_not_be_learned_is_refused_and_ends_nothing(
+    harness: Harness, fields: dict[str, Any]
+) -> None:
+    async with queueing(harness) as (client, _):
+        await submit(client, job("a"))
+        answer = await client.post("/v1/jobs/a/outcome", json={"event": "finished", **fields})
+        check_problem(answer, 422, "invalid-request")
+        assert pointers(answer) == [f"/{next(iter(fields))}"]
+        assert (await get(client, "/v1/jobs"))["total"] == 1
+
+
+async def test_an_end_told_by_a_clock_that_is_behind_is_learned_as_of_now(harness: Harness) -> None:
+    async with queueing(harness) as (client, _):
+        await submit(client, job("a"))
+        early = datetime.fromtimestamp(harness.clock.now_s - 90, UTC).isoformat()
+        harness.clock.now_s += 30
+        body = {"event": "finished", "state": "COMPLETED", "at": early}
+        assert (await client.post("/v1/jobs/a/outcome", json=body)).status_code == 200
+        learned = (await client.post("/v1/predictions", json={"user": "ada", "walltime_s": 100})).json()
+    assert learned["support"]["count"] == 1
+
+
+async def test_a_job_whose_name_has_slashes_can_be_explained_changed_ended_and_withdrawn(
+    harness: Harness,
+) -> None:
+    async with queueing(harness) as (client, _):
+        await submit(client, job("team/a"), job("team/b", UNITS))
+        assert (await get(client, "/v1/jobs/team/b/explanation"))["job_id"] == "team/b"
+        changed = await client.patch("/v1/jobs/team%2Fb", json={"workload_class": "production"})
+        assert changed.status_code == 200
+        ended = await client.post("/v1/jobs/team/a/outcome", json={"event": "finished"})
+        assert ended.json()["state"] == "ended"
+        assert (await client.delete("/v1/jobs/team/b")).json()["state"] == "ended"
+
+
+async def test_a_question_about_too_many_jobs_is_refused(harness: Harness) -> None:
+    async with queueing(harness, max_jobs=2) as (client, _):
+        answer = await client.post("/v1/what-if", json={"jobs": [job(str(k)) for k in range(3)]})
+    check_problem(answer, 422, "too-many-jobs")

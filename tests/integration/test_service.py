@@ -69,9 +69,9 @@ class Service:
     def store(self) -> FileModelStore:
         return FileModelStore(self.root / "store")
 
-    def start(self) -> "Service":
+    def start(self, *options: str) -> "Service":
         command = [sys.executable, "-m", "predictor.cli", "serve", "--insecure-dev", "--port", str(self.port)]
-        command += ["--models", str(self.root / "store"), "--outcomes", str(self.root / "outcomes")]
+        command += ["--models", str(self.root / "store"), "--outcomes", str(self.root / "outcomes"), *options]
         environ = {name: value for name, value in os.environ.items() if not name.startswith("PREDICTOR_")}
         environ |= {"PREDICTOR_POLL_S": "0.1", "PREDICTOR_FALLBACK": str(self.root / "fallback")}
         with (self.root / "service.log").open("ab") as log:
@@ -222,6 +222,16 @@ def test_sigterm_lets_a_running_request_finish(service: Service) -> None:
     thread.join()
     assert answers[0].status_code == 200
     assert len(answers[0].json()["predictions"]) == 8000
+
+
+def test_sigterm_does_not_wait_for_those_who_watch(service: Service) -> None:
+    service.start("--cluster", "philly-11cb48")
+    with service.client.stream("GET", service.url + "/v1/events", timeout=60) as feed:
+        next(feed.iter_bytes())
+        before = time.monotonic()
+        assert service.stop() == 0
+        assert time.monotonic() - before < 20  # uvicorn would give them 30 s
+    assert "Traceback" not in (service.root / "service.log").read_text()
 
 
 def test_a_second_service_on_the_same_outcome_log_is_refused(service: Service) -> None:

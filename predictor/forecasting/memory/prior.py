@@ -37,7 +37,7 @@ def prior_forecast(request: MemoryRequest, *, risk: float, devices: Mapping[str,
     normal = NormalDist()
     spread = SPEC_SPREAD_LOG if request.has_spec else NO_SPEC_SPREAD_LOG
     spread = math.hypot(spread, request.guess_log / normal.inv_cdf(0.95))
-    upper_mib = found.p50_mib * math.exp(max(normal.inv_cdf(1.0 - risk), 0.0) * spread)
+    upper_mib = found.p50_mib * math.exp(max(-normal.inv_cdf(risk), 0.0) * spread)
     fits = tuple(
         DeviceFit(
             name=name, capacity_mib=capacity, fits=upper_mib <= capacity,

@@ -3,6 +3,7 @@
 from serving.ledger import OpenJobs
 from serving.outcome_log import DAY_S
 from serving.outcome_rows import OutcomeRow, from_epoch
+from serving.seen_events import SeenEvents
 
 NOW_S = 1_793_700_000.0  # 2026-11-03
 
@@ -35,3 +36,14 @@ def test_an_end_of_an_earlier_day_is_still_an_end() -> None:
     jobs.add(a_row("a", "submitted", 2))
     assert jobs.is_over((None, "a", 0))
     assert jobs.known((None, "a", 0)) is None
+
+
+def test_an_event_for_which_the_index_has_no_room_is_known_all_the_same() -> None:
+    class Full(SeenEvents):
+        def add(self, *_: object) -> None:
+            raise OSError("full")
+
+    jobs = OpenJobs(Full())
+    jobs.add(a_row("a", "finished", 0))
+    assert jobs.payload((None, "a", 0), "finished") == "afinished"
+    assert jobs.is_over((None, "a", 0))

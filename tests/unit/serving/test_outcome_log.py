@@ -1,5 +1,6 @@
 """The outcome log: whole lines only, one writer, one file per day."""
 
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -131,3 +132,19 @@ def test_a_write_that_fails_leaves_nothing_behind(
     assert ids(log) == ["1"]
     log.append([a_row("4")])
     assert ids(log) == ["1", "4"]
+
+
+def test_lines_that_a_full_disk_takes_in_part_are_not_acknowledged(open_log: Opener, tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.append([a_row("1")])
+    [path] = tmp_path.glob("*.jsonl")
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, usual[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            log.append([a_row("2")])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    log.append([a_row("3")])
+    assert ids(log) == ["1", "3"]
+    assert path.read_bytes().count(b"\0") == 0

@@ -125,6 +125,20 @@ def test_policies_survive_being_written_and_read(name: str) -> None:
     assert policy_from_document(policy_document(PRESETS[name])) == PRESETS[name]
 
 
+@pytest.mark.parametrize(
+    ("section", "name", "value"),
+    [
+        ("headroom", "weeks", 2**31 - 1),  # each would be accepted, and then take the memory or the service
+        ("siblings", "reach", 2**30),
+        ("order", "ageing_power", 1e6),
+        ("order", "guard_s", 10**400),
+    ],
+)
+def test_a_setting_beyond_reason_is_a_fault(section: str, name: str, value: float) -> None:
+    with pytest.raises(ArgumentError, match=name):
+        policy_from_document({section: {name: value}})
+
+
 def test_all_faults_of_a_policy_are_named_at_once() -> None:
     document = {"name": 3, "order": {"by": "luck", "level": 1.5, "speed": 1}, "default_class": "x"}
     with pytest.raises(ArgumentError) as caught:
