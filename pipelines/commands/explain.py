@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 import typer
 
 from predictor.errors import FormatError, PipelineError, PredictorError
-from predictor.scheduling.snapshot import restore
+from predictor.scheduling.snapshot import restore, state_of
 from predictor.scheduling.views import explain as explain_job
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -93,7 +93,7 @@ def _from_snapshot(job: str, path: Path) -> Document | str:
         raise FormatError(f"{path} cannot be read as a snapshot: {error}") from error
     if not isinstance(document, dict):
         raise FormatError(f"{path} is not a snapshot: its JSON is no object")
-    coordinator = restore(document)
+    coordinator = restore(state_of(document))
     now_s = coordinator.state.now_s
     if not coordinator.knows(job):
         return f"job '{job}' neither waits nor runs in {path}"

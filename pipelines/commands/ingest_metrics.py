@@ -17,6 +17,7 @@ from predictor.data.sources.gpu_metrics.join import JoinOptions
 from predictor.data.sources.gpu_metrics.registry import AUTO, metric_readers
 from predictor.data.sources.gpu_metrics.samples import MetricOptions, SampleKind
 from predictor.data.sources.times import parse_zone
+from predictor.errors import ArgumentError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -65,6 +66,10 @@ def main(
     is a log of GPU metrics.
     """
     parse_zone(tz)
+    written = [each.absolute() for each in (out, peaks) if each is not None]
+    taken = {each.absolute() for each in (*files, gpu_map) if each is not None}
+    if len(set(written)) < len(written) or taken & set(written):
+        raise ArgumentError("--out and --peaks must be files of their own; one is another's, or is read here")
     options = MetricOptions(zone=tz, host=host, job_id=job_id, interval_s=interval_s)
     rules = JoinOptions(kind=kind, least_samples=min_samples, skew_intervals=skew_intervals)
     with Progress(

@@ -23,6 +23,7 @@ from pipelines.simulation_mix import mixed
 from pipelines.simulation_plots import simulation_figures
 from predictor.data.table import fingerprint, read_table
 from predictor.errors import ArgumentError, FormatError
+from predictor.scheduling.snapshot import state_of
 from predictor.simulation.arrivals import Arrivals
 from predictor.simulation.engine import simulate as play
 from predictor.simulation.failures import Outage, draw_outages
@@ -103,6 +104,7 @@ def simulate(
     """
     chosen = contenders(policy)
     _check_options(table, cluster, snapshot, json_out, plot, emergencies)
+    _check_numbers({"--load": load, "--mtbf": mtbf, "--repair": repair}, checkpoint, restart_cost)
     if snapshot is not None:
         _what_if(snapshot, chosen, json_out, plot)
         return
@@ -213,6 +215,7 @@ def _what_if(path: Path, chosen: Sequence[Contender], json_out: Path | None, plo
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise FormatError(f"cannot read the snapshot '{path}': {error}") from error
+    document = state_of(document)
     results = [replace(play_on(document, each.policy), name=each.name) for each in chosen]
     units = sum(each["total"] for each in document["pools"])
     show(results, f"{len(results[0].trace):,} jobs of the snapshot, on {units:,} units", Console())
@@ -225,6 +228,21 @@ def _what_if(path: Path, chosen: Sequence[Contender], json_out: Path | None, plo
     }
     _write(json_out, simulation_document(results) | {"starts": starts})
     _draw(plot, simulation_figures(results) if plot is not None else {})
+
+
+def _check_numbers(
+    above_0: Mapping[str, float | None], checkpoint_s: float | None, restart_cost_s: float
+) -> None:
+    faults = [
+        f"{option} {value:g}: give a number above 0"
+        for option, value in above_0.items()
+        if value is not None and not 0 < value < math.inf
+    ]
+    for option, span_s in (("--checkpoint", checkpoint_s), ("--restart-cost", restart_cost_s)):
+        if span_s is not None and not 0 <= span_s < math.inf:
+            faults.append(f"{option} {span_s:g}: give a number of seconds, 0 or more")
+    if faults:
+        raise ArgumentError("the command cannot be run", faults=faults)
 
 
 def _check_options(

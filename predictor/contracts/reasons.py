@@ -4,7 +4,6 @@ The code and the numbers are data that tests and alerts rely on; the sentence is
 request and may change its words.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -133,10 +132,11 @@ class Reason:
 
 
 _MOMENTS = frozenset({"start_s", "promise_s", "until_s"})  # UTC epoch seconds; other numbers are spans
+_LAST_MOMENT_S = 253_402_300_799.0  # the end of the year 9999, the last that can be written
 
 
 def _moment(value_s: float) -> str:
     """Return an instant as people read it."""
-    if not math.isfinite(value_s):
+    if not abs(value_s) < _LAST_MOMENT_S:
         return "not foreseen yet"
     return datetime.fromtimestamp(value_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

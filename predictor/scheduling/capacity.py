@@ -71,11 +71,21 @@ class Pool:
         """Return whether the empty pool holds a job of that width over that many nodes (0 = any)."""
         if not 1 <= width <= (self.largest_island if island else self.total) or nodes > width:
             return False
-        if nodes == 0 or not self.node_units:
+        if not self.node_units:
             return True
-        shares = sorted((width // nodes + (k < width % nodes) for k in range(nodes)), reverse=True)
-        largest = sorted(self.node_units, reverse=True)[:nodes]
-        return len(largest) == nodes and all(a <= b for a, b in zip(shares, largest, strict=True))
+        if nodes > 0:
+            shares = [width // nodes + (k < width % nodes) for k in range(nodes)]
+        else:  # as ``nodes.shares_of`` lays it
+            size = max(self.node_units)
+            shares = [size] * (width // size) + [width % size] * (width % size > 0)
+        groups: dict[int, list[int]] = {}
+        for which, units in zip(self.node_islands, self.node_units, strict=True):
+            groups.setdefault(which if island else 0, []).append(units)
+        return any(
+            len(group) >= len(shares)
+            and all(a <= b for a, b in zip(shares, sorted(group, reverse=True), strict=False))
+            for group in groups.values()
+        )
 
 
 class Capacity:
@@ -138,9 +148,20 @@ class Capacity:
                 self.node_units[at] = units
             self.total[pool] = self.node_units[self.first[pool] : self.first[pool + 1]].sum()
             self.recount(pool)
+            self.list_more(int((self.node_units - np.minimum(self.node_free, 0)).sum()) + 1)
         elif total is not None:
             self.free[pool] += total - self.total[pool]
             self.total[pool] = total
+
+    def list_more(self, entries: int) -> None:
+        """Make room for so many entries of placement lists: one for each unit that may be held."""
+        known = self.listed.shape[1]
+        if entries > known:
+            more: IntArray = np.zeros((3, entries - known), dtype=np.int64)
+            more[NEXT] = np.arange(known + 1, entries + 1)
+            more[NEXT, -1] = self.spare[0]
+            self.listed = np.concatenate([self.listed, more], axis=1)
+            self.spare[0] = known
 
     def copy(self) -> "Capacity":
         """Return an independent copy."""

@@ -38,6 +38,8 @@ class WorkloadClass:
             faults.append("a class has no name")
         if not self.weight > 0:
             faults.append(f"{where}: weight={self.weight} must be above 0")
+        if not 0 <= self.tier <= 1000:
+            faults.append(f"{where}: tier={self.tier} must lie between 0 and 1000")
         if self.outcome not in OUTCOMES:
             faults.append(f"{where}: outcome={self.outcome!r} is not one of {', '.join(OUTCOMES)}")
         return faults

@@ -34,6 +34,7 @@ from predictor.scheduling.capacity import Pool
 from predictor.scheduling.expected import assess, begin, next_change_s
 from predictor.scheduling.parameter_vector import parameter_vector
 from predictor.scheduling.passes import run_pass, take_nodes
+from predictor.scheduling.placement import pools_of
 from predictor.scheduling.policy import Policy
 from predictor.scheduling.policy_document import policy_from_document
 from predictor.scheduling.siblings import look_at_running, renew, tell_siblings
@@ -134,7 +135,11 @@ class Coordinator:
         rules = self.policy.preemption
         if store.n_queue:  # a plan that is exceeded is made anew
             queue, running = store.queue, store.running
-            wakeups.append(next_change_s(floats, queue, store.n_queue, running, store.n_running, state.now_s))
+            wakeups.append(
+                next_change_s(floats, store.ints, queue, store.n_queue, running, store.n_running, state.now_s)
+            )
+            if (store.ints[c.REASON, store.waiting_slots] == ReasonCode.HEADROOM_HELD).any():
+                wakeups.append((state.now_s // 3600.0 + 1.0) * 3600.0)  # another hour, other demand
             if rules.mode == "order" and store.n_running:
                 wakeups.append(state.now_s + rules.period_s)
         return min(wakeups, default=_FOREVER)
@@ -266,7 +271,7 @@ class Coordinator:
         self._renew(slot)
         if self.state.store.ints[c.STATE, slot] == c.WAITING:
             self._assess(slot)
-        else:
+        elif self.state.store.ints[c.STATE, slot] == c.RUNNING:
             self.state.store.floats[c.PLAN_END, slot] = self.state.now_s  # the next pass plans it anew
         return True
 
@@ -284,12 +289,17 @@ class Coordinator:
         before, policy = self.policy, policy_from_document(event.policy)
         self.policy, self._parameters = policy, parameter_vector(policy)
         state.teams.configure(policy.quotas, policy.fair_share)
-        for slot in state.store.waiting_slots.tolist():
+        state.demand.remember(policy.headroom.weeks)
+        for slot in [*state.store.waiting_slots.tolist(), *state.store.running_slots.tolist()]:
             job = state.specs[slot]
-            assert job is not None  # noqa: S101 - the slot of a waiting job
+            assert job is not None  # noqa: S101 - the slot of a live job
             if policy.workload_class(job.workload_class) < 0:
-                state.specs[slot] = replace(job, workload_class="")
+                job = state.specs[slot] = replace(job, workload_class="")
             admission.set_class(state, policy, slot)
+            kind = policy.classes[int(state.store.ints[c.CLASS, slot])]
+            pools, _ = pools_of(job, kind, state.capacity.pools, policy.placement, policy.quotas)
+            if pools:  # else it waits where it may: a job is refused at its submission, not afterwards
+                state.store.ints[c.POOLS, slot] = pools
         slots = state.store.waiting_slots
         if policy.siblings != before.siblings or policy.plan.source != before.plan.source:
             for slot in slots.tolist():

@@ -185,7 +185,7 @@ def run_cycle(
                 continue
             if width > free[pool]:
                 continue
-            if width > free[pool] - held[tier, pool]:
+            if not guarded and width > free[pool] - held[tier, pool]:
                 code = HEADROOM
                 kept_back = held[tier, pool]
                 continue
@@ -294,19 +294,11 @@ def run_cycle(
             (guarded and guarded_left > 0) or (not guarded and not safely and (heads > 0 or old))
         )
         if entitled:
-            if guarded:
-                guarded_left -= 1
-                safely = True
-                by_limit = now_s - floats[c.SUBMIT, slot] > parameters[p.STRICT_AFTER] * guard_s(
-                    width, widest, floats[c.BACKLOG, slot], parameters
-                )
-            elif heads > 0:
-                heads -= 1
             best_pool, best_step = -1, -1
             best_s = np.inf
             n_best = 0
             for pool in range(n_pools):
-                if not (ints[c.POOLS, slot] >> pool) & 1:
+                if not (ints[c.POOLS, slot] >> pool) & 1 or width > total[pool]:
                     continue
                 if not corrected:
                     corrected = True
@@ -349,7 +341,15 @@ def run_cycle(
                 step = earliest_start(times[pool], frees[pool], steps[pool], width, plan_s)
                 if step >= 0 and times[pool, step] < best_s:
                     best_pool, best_step, best_s = pool, step, times[pool, step]
-            if best_pool >= 0:
+            if best_pool >= 0:  # who cannot be promised a start leaves it to the next
+                if guarded:
+                    guarded_left -= 1
+                    safely = True
+                    by_limit = now_s - floats[c.SUBMIT, slot] > parameters[p.STRICT_AFTER] * guard_s(
+                        width, widest, floats[c.BACKLOG, slot], parameters
+                    )
+                elif heads > 0:
+                    heads -= 1
                 on_nodes = first[best_pool + 1] > first[best_pool]
                 if on_nodes:
                     node_slack[n_promises] = best_at_start

@@ -210,12 +210,21 @@ def backlog_s(
 
 @compiled
 def next_change_s(
-    floats: FloatArray, queue: IntArray, n_queue: int, running: IntArray, n_running: int, now_s: float
+    floats: FloatArray,
+    ints: IntArray,
+    queue: IntArray,
+    n_queue: int,
+    running: IntArray,
+    n_running: int,
+    now_s: float,
 ) -> float:
     """Return when the next plan of a running job is exceeded or a back-off ends, ``inf`` = never."""
     soonest_s = np.inf
     for k in range(n_running):
-        end_s = floats[c.PLAN_END, running[k]]
+        slot = running[k]
+        if work_done_s(floats, ints, slot, now_s) >= floats[c.LIMIT, slot]:
+            continue  # it may end at any moment: looking each second tells nothing new
+        end_s = floats[c.PLAN_END, slot]
         if now_s < end_s < soonest_s:
             soonest_s = end_s
     for k in range(n_queue):

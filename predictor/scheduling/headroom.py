@@ -87,6 +87,19 @@ class UrgentDemand:
             self._of = of
         return self._wanted
 
+    def remember(self, weeks: int) -> None:
+        """Remember so many weeks from now on, the newest of those known among them."""
+        if weeks == len(self.week_of):
+            return
+        units, known = self.units, self.week_of
+        self.units = np.zeros((len(units), weeks, HOURS))
+        self.week_of = np.full(weeks, -1, dtype=np.int64)
+        for row in np.argsort(known)[-weeks:]:
+            if known[row] >= 0:
+                self.units[:, known[row] % weeks] = units[:, row]
+                self.week_of[known[row] % weeks] = known[row]
+        self._of = (-1, -1, 0.0)
+
     def copy(self) -> "UrgentDemand":
         """Return an independent copy."""
         other = UrgentDemand(*self.units.shape[:2])

@@ -121,6 +121,22 @@ def take_nodes(state: SchedulingState, numbers: FloatArray, slot: int, pool: int
         chosen,
         amounts,
     )
+    if not found:  # started from elsewhere though there is no room: its units are taken all the same
+        found = place(
+            capacity.node_units.copy(),
+            capacity.node_units,
+            capacity.islands,
+            int(capacity.first[pool]),
+            int(capacity.first[pool + 1]),
+            width,
+            int(store.ints[c.NODES, slot]),
+            bool(store.ints[c.ISLAND, slot] == 1),
+            bool(numbers[p.FIRST_FIT] > 0),
+            chosen,
+            amounts,
+        )
+        beyond = np.maximum(capacity.node_units, capacity.node_units - capacity.node_free).sum()
+        capacity.list_more(int(beyond) + width + 1)
     store.ints[c.NODE_LIST, slot] = hold_nodes(
         capacity.node_free, capacity.listed, capacity.spare, chosen, amounts, found
     )

@@ -13,6 +13,7 @@ from predictor.scheduling import columns as c
 from predictor.scheduling import parameters as p
 from predictor.scheduling.store import FloatArray, IntArray
 
+_LONGEST_S = 1e12  # infinity less infinity would be no key
 _LEVEL_APART = 1e10  # seconds, more than any instant
 
 
@@ -97,7 +98,7 @@ def rank_and_key(
             # A deadline pulls forward as its slack gets short; without one the comparison is false.
             short_s = horizon_s - (deadlines_s[slot] - now_s - plans_s[slot])
             if short_s > 0.0:
-                key -= weight * short_s
+                key -= weight * min(short_s, _LONGEST_S)
         ranks[k] = 2 * tiers[slot] + (0 if guarded else 1)
         keys[k] = key
         left[slot] = key

@@ -46,6 +46,13 @@ def snapshot(coordinator: Coordinator) -> dict[str, Any]:
     }
 
 
+def state_of(document: Any) -> Any:  # Any: JSON
+    """Return a snapshot by itself, also where the service tells beside it when it was taken."""
+    return (
+        document["state"] if isinstance(document, dict) and {"form", "state"} <= set(document) else document
+    )
+
+
 def restore(document: Mapping[str, Any]) -> Coordinator:
     """Return the Coordinator of a snapshot.
 
@@ -85,6 +92,7 @@ def _restore(document: Mapping[str, Any]) -> Coordinator:
     queue, running = columns.pop("queue"), columns.pop("running")
     store.queue[: len(queue)], store.n_queue = queue, len(queue)
     store.running[: len(running)], store.n_running = running, len(running)
+    state.capacity.listed = columns.pop("listed")
     for name, values in _arrays(state).items():
         if name in columns:
             values[...] = columns[name]

@@ -67,6 +67,8 @@ class Teams:
         for team, name in enumerate(self.names):
             self.own[team], self.most[team] = self._limits(name)
         self.share_at_s = -np.inf
+        if rule.strength == 0:
+            self.share[:] = 1.0
 
     def hold(self, team: int, pool: int, units: int) -> None:
         """Count units as held (or, negative, as given back) by a team and all above it."""

@@ -59,8 +59,10 @@ def queue_order(
     keys += _RANKS_APART * ranks
     count = min(most, len(slots))
     if count < len(slots):
-        first = np.argpartition(keys, count)[:count]
-        first.sort()
+        last = np.partition(keys, count - 1)[count - 1] if count else -np.inf
+        before = np.flatnonzero(keys < last)
+        equal = np.flatnonzero(keys == last)[: count - len(before)]  # of equal keys the first, on every page
+        first = np.sort(np.concatenate([before, equal]))
         return len(slots), slots[first][np.argsort(keys[first], kind="stable")]
     return len(slots), slots[np.argsort(keys, kind="stable")]
 
@@ -263,9 +265,7 @@ def _queue_row(coordinator: Coordinator, slot: int, now_s: float) -> QueueRow:
     job = state.specs[slot]
     assert job is not None  # noqa: S101  (a slot in the queue has its job; for the type checker)
     limit_s = float(floats[c.LIMIT, slot])
-    team = int(ints[c.TEAM, slot])
-    held = int(state.teams.used[team].sum())
-    most = int(min(state.teams.most[team].max(), UNLIMITED))
+    held, most = _tightest_quota(coordinator, slot)
     start_s = float(floats[c.PROMISE, slot])
     parts, key = factors(coordinator, slot, now_s), float(floats[c.KEY, slot])
     return QueueRow(
@@ -278,6 +278,19 @@ def _queue_row(coordinator: Coordinator, slot: int, now_s: float) -> QueueRow:
         promise=None if math.isnan(start_s) else (start_s, _latest(coordinator, slot)),
         requeues=int(ints[c.EVICTIONS, slot]),
     )  # fmt: skip
+
+
+def _tightest_quota(coordinator: Coordinator, slot: int) -> tuple[int, int]:
+    """Return what is held of the quota that leaves a job's team least, over its pools and teams above it."""
+    teams, ints = coordinator.state.teams, coordinator.state.store.ints
+    found = (UNLIMITED, 0, UNLIMITED)
+    for pool in range(len(teams.pools)):
+        team = int(ints[c.TEAM, slot]) if ints[c.POOLS, slot] >> pool & 1 else -1
+        while team >= 0:
+            used, most = int(teams.used[team, pool]), int(teams.most[team, pool])
+            found = min(found, (most - used, used, most))
+            team = int(teams.parents[team])
+    return found[1], found[2]
 
 
 def factors(coordinator: Coordinator, slot: int, now_s: float) -> dict[str, float]:

@@ -64,6 +64,9 @@ class KeySource(Protocol):
         """Return all keys, those that ended too."""
 
 
+_LONGEST_LIFE_S = 100 * 366 * 86_400.0
+
+
 def make_key(
     name: str, scopes: Iterable[str], *, now_s: float, lives_s: float | None = None
 ) -> tuple[ApiKey, str]:
@@ -78,8 +81,10 @@ def make_key(
         faults.append(f"a key needs a scope, one or more of {', '.join(SCOPES)}")
     if not name.strip() or len(name) > 100:
         faults.append("a key needs a name of 1 to 100 characters, such as that of the program that holds it")
-    if lives_s is not None and lives_s <= 0:
+    if lives_s is not None and not lives_s > 0:
         faults.append(f"a life of {lives_s:g} s is over already")
+    if lives_s is not None and lives_s > _LONGEST_LIFE_S:
+        faults.append(f"a life of {lives_s:g} s is too long; a key without an end is made by giving none")
     if faults:
         raise ArgumentError("the key cannot be made", faults=sorted(faults))
     key_id = secrets.token_hex(5)

@@ -243,3 +243,9 @@ def _time(security: Security, scope: dict[str, object]) -> float:
     for _ in range(100):
         security.grant(scope)
     return (time.perf_counter() - began) / 100
+
+
+@pytest.mark.parametrize("lives_s", [float("nan"), float("inf"), 1e15, -1.0])
+def test_a_life_that_no_calendar_holds_is_refused(lives_s: float) -> None:
+    with pytest.raises(ArgumentError, match="cannot be made"):
+        make_key("x", ["predict"], now_s=100.0, lives_s=lives_s)

@@ -102,7 +102,7 @@ def _open_parquet(log: LogFile) -> pq.ParquetFile:
 
 
 def _read_parquet(log: LogFile) -> Delimited:
-    table = _open_parquet(log).read().to_pandas()
+    table = _open_parquet(log).read().to_pandas(integer_object_nulls=True)  # else they become floats
     if not len(table):
         raise EmptyInputError(f"'{log.name}' has no row; give a table with jobs")
     texts = {}

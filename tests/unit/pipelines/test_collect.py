@@ -149,3 +149,11 @@ def test_absent_logs_are_all_named(tmp_path: Path) -> None:
 def test_patterns_without_a_match_are_no_fault_but_no_data_is(tmp_path: Path) -> None:
     with pytest.raises(EmptyInputError, match="no log to make one of"):
         run(tmp_path, str(tmp_path / "*.psv"))
+
+
+@pytest.mark.parametrize("line", ['{"job_id": "\\ud800"}', "[" * 200_000])
+def test_a_line_that_no_table_can_hold_is_damaged_and_the_others_are_read(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "o.jsonl"
+    path.write_text(f'{{"job_id": "1"}}\n{line}\n')
+    found = outcome_table(path, tmp_path / "o.parquet")
+    assert (found.rows, len(found.damaged)) == (1, 1)

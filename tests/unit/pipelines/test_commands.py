@@ -11,6 +11,7 @@ from pipelines.commands.backtest import parse_day, parse_span, show
 from pipelines.commands.review import server_command
 from pipelines.lock import hold_lock
 from pipelines.reports import read_report
+from pipelines.retrain_request import read_request, take_request
 from pipelines.settings import load_settings
 from predictor.cli import EXIT_LOCKED, EXIT_REFUSED, EXIT_USAGE, main
 from predictor.data.synthetic import WorkloadSpec, generate
@@ -202,6 +203,17 @@ def test_a_request_is_taken_once_and_its_reason_told(
     assert main(["retrain", "--config", config, "--if-requested", str(request)]) == EXIT_USAGE
     assert told in capsys.readouterr().err
     assert not request.exists()
+
+
+def test_a_request_whose_retraining_was_killed_is_answered_by_the_next(
+    tmp_path: Path, config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = tmp_path / "request.json"
+    request.write_text('{"alerts": [{"sentence": "the mix changed"}]}')
+    take_request(request)
+    assert main(["retrain", "--config", config, "--if-requested", str(request)]) == EXIT_USAGE
+    assert "the mix changed" in capsys.readouterr().err
+    assert read_request(request) is None
 
 
 def test_a_request_that_comes_while_another_retraining_runs_stays_for_the_next(

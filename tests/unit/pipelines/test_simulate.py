@@ -100,6 +100,10 @@ def test_a_snapshot_is_played_on_and_drawn(tmp_path: Path) -> None:
     document = json.loads(out.read_text())
     assert sorted(document["starts"]["easy"]) == [f"j{at}" for at in range(6)]
     assert document["policies"]["ours"]["jobs"] == 6
+    served = {"form": "f", "sequence": 1, "at_s": 6.0, "state": json.loads(path.read_text())}
+    path.write_text(json.dumps(served))  # as the service exports it
+    assert main(arguments) == 0
+    assert main(["explain", "j1", "--snapshot", str(path)]) == 0
     path.write_text("{")
     assert main(["simulate", "--snapshot", str(path)]) == EXIT_USAGE
 
@@ -130,3 +134,16 @@ def test_forecasts_are_made_once_and_never_used_for_another_table(table: Path, t
 def test_refits_grow_further_and_further_apart_and_never_follow_the_last_submission() -> None:
     cuts = refit_times(np.arange(10_000.0), 5000.0, 1.3)
     assert cuts == [1000.0, 1301.0, 1692.0, 2200.0, 2861.0, 3720.0, 4837.0]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--load", "0"), ("--load", "nan"), ("--checkpoint", "-5"), ("--restart-cost", "nan")],
+)
+def test_numbers_that_no_cluster_has_are_refused(
+    table: Path, capsys: pytest.CaptureFixture[str], option: str, value: str
+) -> None:
+    assert (
+        main(["simulate", str(table), "--cluster", "gpus", "--policy", "easy", option, value]) == EXIT_USAGE
+    )
+    assert f"{option} {value}" in capsys.readouterr().err

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from predictor.contracts.events import JobRequeued, Tick
+from predictor.contracts.events import ForecastUpdated, JobRequeued, Tick
 from predictor.contracts.reasons import ReasonCode
 from predictor.scheduling import columns as c
 from predictor.scheduling.capacity import Pool
@@ -29,6 +29,14 @@ def test_a_job_that_leaves_within_its_grace_was_evicted_as_much_as_one_that_take
     left = early.state.store.floats[:, early.state.store.slot_of["victim"]]
     assert left[c.SAVED] == (3600.0 if saved_s is None else saved_s)
     assert left[c.NOT_BEFORE] == NOW + 3670.0
+
+
+def test_a_forecast_during_the_grace_does_not_end_it() -> None:
+    cluster = _in_grace()
+    ends_s = cluster.next_wakeup_s()
+    cluster.apply(ForecastUpdated(now_s=NOW + 3610.0, job_id="victim", estimate_s=9000.0))
+    assert cluster.next_wakeup_s() == ends_s
+    assert cluster.knows("urgent") == "waiting"
 
 
 def test_a_job_that_its_node_loses_counts_no_eviction() -> None:

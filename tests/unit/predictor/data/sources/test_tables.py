@@ -246,6 +246,19 @@ def test_parquet_reads_with_and_without_a_map() -> None:
         find_reader("parquet").read(LogFile(name="x", data=b"hello"), ReadOptions())
 
 
+def test_whole_numbers_of_parquet_stay_whole_where_one_is_missing() -> None:
+    numbers = pd.DataFrame({
+        "job_id": pd.array([2**53 + 1, 2**53 + 3], dtype="Int64"),
+        "user": pd.array([1001, None], dtype="Int64"),
+        "submitted_at": "2026-01-05T12:00:00Z", "state": "PENDING",
+    })  # fmt: skip
+    stream = io.BytesIO()
+    numbers.to_parquet(stream)
+    read_back = find_reader("parquet").read(LogFile(name="x", data=stream.getvalue()), ReadOptions()).frame
+    assert read_back["job_id"].tolist() == ["9007199254740993", "9007199254740995"]
+    assert read_back["user"].iloc[0] == "1001"
+
+
 def test_a_map_that_names_absent_columns_is_refused_with_what_was_found() -> None:
     options = ReadOptions(column_map=parse_column_map(MAP, "m"))
     with pytest.raises(FormatError) as caught:
