@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from predictor.errors import ArgumentError
-from predictor.scheduling.nodes import NEXT, release_nodes
+from predictor.scheduling.nodes import NEXT, place, release_nodes
 from predictor.scheduling.store import IntArray
 
 _MOST_POOLS = 62  # a job's pools are a bit set
@@ -71,20 +71,12 @@ class Pool:
         """Return whether the empty pool holds a job of that width over that many nodes (0 = any)."""
         if not 1 <= width <= (self.largest_island if island else self.total) or nodes > width:
             return False
-        if not self.node_units:
+        if not self.node_units or (nodes <= 1 and width <= max(self.node_units)):
             return True
-        if nodes > 0:
-            shares = [width // nodes + (k < width % nodes) for k in range(nodes)]
-        else:  # as ``nodes.shares_of`` lays it
-            size = max(self.node_units)
-            shares = [size] * (width // size) + [width % size] * (width % size > 0)
-        groups: dict[int, list[int]] = {}
-        for which, units in zip(self.node_islands, self.node_units, strict=True):
-            groups.setdefault(which if island else 0, []).append(units)
-        return any(
-            len(group) >= len(shares)
-            and all(a <= b for a, b in zip(shares, sorted(group, reverse=True), strict=False))
-            for group in groups.values()
+        units, islands = np.array(self.node_units), np.array(self.node_islands)
+        chosen = np.empty_like(units)
+        return bool(
+            place(units, units, islands, 0, len(units), width, nodes, island, True, chosen, chosen.copy())
         )
 
 

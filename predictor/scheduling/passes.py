@@ -108,22 +108,10 @@ def take_nodes(state: SchedulingState, numbers: FloatArray, slot: int, pool: int
         return
     chosen = np.empty(len(capacity.node_free), dtype=np.int64)
     amounts = np.empty_like(chosen)
-    found = place(
-        capacity.node_free,
-        capacity.node_units,
-        capacity.islands,
-        int(capacity.first[pool]),
-        int(capacity.first[pool + 1]),
-        width,
-        int(store.ints[c.NODES, slot]),
-        bool(store.ints[c.ISLAND, slot] == 1),
-        bool(numbers[p.FIRST_FIT] > 0),
-        chosen,
-        amounts,
-    )
-    if not found:  # started from elsewhere though there is no room: its units are taken all the same
-        found = place(
-            capacity.node_units.copy(),
+
+    def placed(free: IntArray) -> int:
+        return place(
+            free,
             capacity.node_units,
             capacity.islands,
             int(capacity.first[pool]),
@@ -135,6 +123,10 @@ def take_nodes(state: SchedulingState, numbers: FloatArray, slot: int, pool: int
             chosen,
             amounts,
         )
+
+    found = placed(capacity.node_free)
+    if not found:  # started from elsewhere though there is no room: its units are taken all the same
+        found = placed(capacity.node_units)
         beyond = np.maximum(capacity.node_units, capacity.node_units - capacity.node_free).sum()
         capacity.list_more(int(beyond) + width + 1)
     store.ints[c.NODE_LIST, slot] = hold_nodes(

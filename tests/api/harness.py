@@ -68,6 +68,12 @@ def pointers(answer: httpx.Response) -> list[str]:
     return [fault["pointer"] for fault in answer.json()["errors"]]
 
 
+def rows(root: Path, series: str) -> list[dict[str, Any]]:
+    """Return the rows of a series of the outcome log."""
+    files = sorted((root / "outcomes").glob(f"{series}-*.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
 def check_problem(answer: httpx.Response, status: int, code: str) -> None:
     """Assert the shape of a problem."""
     body = answer.json()

@@ -1,14 +1,12 @@
 """The outcome route: durable, idempotent, and known to the next forecast."""
 
 import asyncio
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from serving.examples import OUTCOME_REQUESTS
-from tests.api.harness import Harness, check_problem, pointers
+from tests.api.harness import Harness, check_problem, pointers, rows
 
 pytestmark = pytest.mark.anyio
 URL = "/v1/outcomes"
@@ -17,11 +15,6 @@ STARTED = {"event": "started", "job_id": "1", "started_at": "2026-11-03T09:10:00
 FINISHED = {"event": "finished", "job_id": "1", "state": "COMPLETED", "ended_at": "2026-11-03T10:10:00Z"}
 WHOLE = {"job_id": "2", "user": "ada", "state": "FAILED", "submitted_at": 1793700000,
          "started_at": 1793700010, "ended_at": 1793700070}  # fmt: skip
-
-
-def rows(root: Path, series: str) -> list[dict[str, Any]]:
-    files = sorted((root / "outcomes").glob(f"{series}-*.jsonl"))
-    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
 async def test_a_finished_job_counts_in_the_next_forecast(harness: Harness) -> None:

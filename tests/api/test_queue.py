@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from serving.engine.steps import Role
-from tests.api.harness import Harness, check_problem, pointers
+from tests.api.harness import Harness, check_problem, pointers, rows
 from tests.api.queueing import (
     CLUSTER,
     POOL,
@@ -361,9 +361,8 @@ async def test_jobs_of_a_named_cluster_are_learned_from(harness: Harness) -> Non
             harness.clock.now_s += 60
             body = {"event": event, "state": "COMPLETED" if event == "finished" else None}
             assert (await client.post("/v1/jobs/a/outcome", json=body)).status_code == 200
-        asked = {"user": "ada", "cluster": "alpha", "walltime_s": 100}
-        answer = (await client.post("/v1/predictions", json=asked)).json()
-    assert answer["support"]["count"] == 1
+    *_, end = rows(harness.root, "outcomes")
+    assert (end["event"], end["cluster"], end["requested_gpus"]) == ("finished", "alpha", 8.0)
     assert not [each for each in harness.log_events() if "not learned" in each["event"]]
 
 

@@ -134,8 +134,8 @@ def test_pages_of_jobs_that_were_sent_at_once_show_each_once() -> None:
 def test_moments_beyond_all_calendars_are_told_as_not_foreseen() -> None:
     cluster = a_cluster("easy", Pool(name="gpu", total=10))
     cluster.apply(a_job("a", 8, 0, 1e12))
-    cluster.apply(a_job("b", 8, 1))
-    cluster.apply(a_job("c", 3, 2, 2e12))
+    cluster.apply(a_job("b", 9, 1))
+    cluster.apply(a_job("c", 2, 2, 2e12))
     told = explain(cluster, "c", now_s=NOW + 3)
     assert told.position == 2
     for waiting in queue_page(cluster, 0, 5, now_s=NOW + 3).rows:
