@@ -107,9 +107,8 @@ class Coordinator:
         decisions: list[Decision] = []
         dirty = False
         for event in events:
-            state.now_s = max(
-                state.now_s, float(event.now_s)
-            )  # a whole number would compile each kernel anew
+            # a whole number would compile each kernel anew
+            state.now_s = max(state.now_s, float(event.now_s))
             state.teams.advance(state.now_s)
             if state.leaving:
                 dirty = eviction.finish_leaving(state, self.policy, self._assess) or dirty
@@ -138,8 +137,6 @@ class Coordinator:
             wakeups.append(
                 next_change_s(floats, store.ints, queue, store.n_queue, running, store.n_running, state.now_s)
             )
-            if (store.ints[c.REASON, store.waiting_slots] == ReasonCode.HEADROOM_HELD).any():
-                wakeups.append((state.now_s // 3600.0 + 1.0) * 3600.0)  # another hour, other demand
             if rules.mode == "order" and store.n_running:
                 wakeups.append(state.now_s + rules.period_s)
         return min(wakeups, default=_FOREVER)

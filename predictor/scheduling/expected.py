@@ -5,6 +5,7 @@ Compiled; all functions read the columns of the job store (``columns``) and a po
 
 import numpy as np
 
+from predictor.contracts.reasons import ReasonCode
 from predictor.features.compiled import compiled
 from predictor.scheduling import columns as c
 from predictor.scheduling import parameters as p
@@ -18,6 +19,7 @@ _INCREMENTS = np.array(
     [60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18000.0, 36000.0, 72000.0, 180000.0, 360000.0]
 )
 _LOOK_AGAIN = 0.05
+_HEADROOM = int(ReasonCode.HEADROOM_HELD)
 
 
 @compiled
@@ -218,8 +220,11 @@ def next_change_s(
     n_running: int,
     now_s: float,
 ) -> float:
-    """Return when the next plan of a running job is exceeded or a back-off ends, ``inf`` = never."""
+    """Return when the next plan of a running job is exceeded, a back-off ends, or with the hour the demand
+    for which units are held free, ``inf`` = never.
+    """
     soonest_s = np.inf
+    next_hour_s = (now_s // 3600.0 + 1.0) * 3600.0
     for k in range(n_running):
         slot = running[k]
         if work_done_s(floats, ints, slot, now_s) >= floats[c.LIMIT, slot]:
@@ -228,7 +233,8 @@ def next_change_s(
         if now_s < end_s < soonest_s:
             soonest_s = end_s
     for k in range(n_queue):
-        until_s = floats[c.NOT_BEFORE, queue[k]]
+        slot = queue[k]
+        until_s = next_hour_s if ints[c.REASON, slot] == _HEADROOM else floats[c.NOT_BEFORE, slot]
         if now_s < until_s < soonest_s:
             soonest_s = until_s
     return float(soonest_s)

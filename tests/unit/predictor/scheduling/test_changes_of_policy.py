@@ -15,6 +15,7 @@ from predictor.contracts.events import (
 from predictor.errors import ArgumentError
 from predictor.scheduling.capacity import Pool
 from predictor.scheduling.classes import DEFAULT_CLASSES, WorkloadClass
+from predictor.scheduling.coordinator import Coordinator
 from predictor.scheduling.fair_share import FairShare
 from predictor.scheduling.headroom import Headroom
 from predictor.scheduling.policy import Policy
@@ -140,3 +141,25 @@ def test_moments_beyond_all_calendars_are_told_as_not_foreseen() -> None:
     assert told.position == 2
     for waiting in queue_page(cluster, 0, 5, now_s=NOW + 3).rows:
         assert waiting.reason.sentence
+
+
+def _a_cluster_that_expects_emergencies() -> tuple[Coordinator, float]:
+    """Return a cluster in which one unit was wanted by an emergency in each hour, and the present instant."""
+    cluster = a_cluster(Policy(), Pool(name="gpu", total=10))
+    for hour in range(24 * 21):
+        name = f"urgent{hour}"
+        cluster.apply(a_job(name, 1, 3600.0 * hour, 60, workload_class="emergency"))
+        cluster.apply(ended(name, 3600.0 * hour + 60))
+    return cluster, 3600.0 * 24 * 21 - 3000.0
+
+
+def test_units_kept_free_for_emergencies_are_looked_at_again_each_hour_and_starve_nobody() -> None:
+    cluster, at_s = _a_cluster_that_expects_emergencies()
+    assert started(cluster.apply(a_job("wide", 10, at_s, 3600))) == []
+    waited_s = 0.0
+    while cluster.knows("wide") == "waiting":
+        wakeup_s = cluster.next_wakeup_s()
+        assert NOW + at_s + waited_s < wakeup_s <= NOW + at_s + waited_s + 3600.0
+        waited_s = wakeup_s - NOW - at_s
+        assert waited_s < 24 * 3600.0
+        cluster.apply(Tick(now_s=wakeup_s))

@@ -37,6 +37,12 @@ def test_what_is_not_said_widens_the_bound_of_the_formula(said: str, unsaid: str
     assert unsure.upper_mib / unsure.p50_mib > 1.05 * sure.upper_mib / sure.p50_mib
 
 
+def test_the_smallest_risk_that_can_be_written_has_a_bound() -> None:
+    found = prior_forecast(_asked(FULL), risk=5e-324, devices={})
+    assert np.isfinite(found.upper_mib)
+    assert found.upper_mib > prior_forecast(_asked(FULL), risk=1e-6, devices={}).upper_mib
+
+
 def test_the_same_specs_without_guesses_are_not_widened() -> None:
     assert _asked(FULL).has_spec
     assert _asked(FULL).without_spec().guess_log == 0.0
