@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from pipelines.given_options import given_options
 from pipelines.memory_report import plain_estimate, show_estimate
+from pipelines.vram_options import ignored_by_model, ignored_options
 from predictor.contracts.workload import (
     AttentionKernel,
     CacheFormat,
@@ -39,6 +41,7 @@ from predictor.forecasting.memory.validation import faults, run_faults
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
+_SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm", ".py")
 _HELP = """Estimate the peak GPU memory of a run before it starts, and say which GPUs it fits on.
 
 The model is a card (--list models), a size such as 7b, or a shape (--layers, --hidden, ...). Sizes are per
@@ -75,6 +78,7 @@ class _Asked:
 
 @app.command(help=_HELP)
 def main(
+    context: typer.Context,
     *,
     model: Annotated[
         str, typer.Option(help="Model card, name or path of a model, or a size such as 7b.")
@@ -147,7 +151,11 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; sizes are bytes.")] = False,
 ) -> int:
     """Estimate the peak GPU memory of a run before it starts."""
+    given = given_options(context)
+    ignored = ignored_options(given, serve=serve, method=method)
     if listing:
+        if ignored:
+            raise ArgumentError(ignored[0])
         typer.echo(_list(listing, as_json=as_json))
         return 0
     run: RunSpec
@@ -199,7 +207,9 @@ def main(
                        unread=(), faults=())  # fmt: skip
     else:
         asked = _from_name(model, run, assumed)
-    return _answer(asked, gpu or asked.gpu, as_json=as_json)
+        if asked.model is not None:
+            ignored += ignored_by_model(given, has_tokens=isinstance(asked.model, TransformerSpec))
+    return _answer(asked, gpu or asked.gpu, ignored, as_json=as_json)
 
 
 def _from_name(name: str, run: RunSpec, assumed: list[str]) -> _Asked:
@@ -232,16 +242,20 @@ def _from_command(text: str) -> _Asked:
         if word.endswith(".json") and Path(word).is_file()
     }
     parsed = parse_command(script, files=files)
+    fault = "no model was found in the command; add --model_name_or_path NAME"
+    is_path = not is_file and (path.suffix in _SCRIPTS or parsed.model is None) and len(text.split()) == 1
+    if is_path:
+        fault = f"--from-command {text}: there is no such file; name one, or give a whole command in quotes"
     return _Asked(
         model=parsed.model, run=parsed.run or TrainingSpec(), card=parsed.card, gpu=parsed.gpu, assumed=(),
         guessed=parsed.guessed, unread=parsed.unread,
-        faults=() if parsed.model else ("no model was found in the command; add --model_name_or_path NAME",),
+        faults=(fault,) if is_path or parsed.model is None else (),
     )  # fmt: skip
 
 
-def _answer(asked: _Asked, gpu_name: str, *, as_json: bool) -> int:
+def _answer(asked: _Asked, gpu_name: str, ignored: list[str], *, as_json: bool) -> int:
     gpu = find_gpu(gpu_name) if gpu_name else None
-    found = list(asked.faults)
+    found = [*asked.faults, *ignored]
     found += faults(asked.model, asked.run) if asked.model is not None else run_faults(asked.run)
     if gpu_name and gpu is None:
         found.append(unknown_gpu(gpu_name))

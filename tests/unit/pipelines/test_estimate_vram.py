@@ -122,6 +122,47 @@ def test_a_command_without_a_model_is_refused(capsys: pytest.CaptureFixture[str]
     assert "no model was found" in capsys.readouterr().err
 
 
+_COMMAND = ["--from-command", "python t.py --model_name_or_path llama-7b --bf16"]
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (
+            [*_COMMAND, "--batch", "9", "--serve", "--zero", "3"],
+            "--batch, --zero, --serve: model and run are",
+        ),
+        (["--model", "7b", "--parameters", "nan"], "--parameters: the model is the card or size of --model"),
+        (["--model", "7b", "--layers", "3"], "--model: the model is the shape given"),
+        (["--model", "7b", "--activations", "1e6"], "--model: the model is the counts given"),
+        (["--model", "7b", "--serve", "--zero", "3", "--method", "lora"], "--method, --zero: a model with"),
+        (["--model", "7b", "--weights", "fp8", "--graphs"], "--weights, --graphs: without --serve"),
+        (["--model", "7b", "--lora-rank", "8"], "--lora-rank: --method full has no adapters"),
+        (["--model", "7b", "--image-size", "64"], "--image-size: a transformer takes tokens"),
+        (["--model", "resnet50", "--seq", "64", "--loss", "fused"], "--loss, --seq: a model known by its"),
+        (["--heads", "8", "--gpu", "t4"], "--heads: a shape needs --layers and --hidden"),
+        (["--list", "gpus", "--seq", "8"], "--seq: a list is printed"),
+    ],
+)
+def test_options_that_would_change_nothing_are_refused_all_at_once(
+    call: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["estimate-vram", *call]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_gpu_beside_a_command_wins_over_that_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, *_COMMAND, "--gpu", "h100")
+    assert isinstance(found["gpu"], dict)
+    assert found["gpu"]["gpu"] == "h100-80gb"
+
+
+@pytest.mark.parametrize("path", ["nosuch.sh", "jobs/run-7b.sh", "nosuch"])
+def test_a_script_that_does_not_exist_is_told_as_such(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate-vram", "--from-command", path]) == 2
+    assert f"--from-command {path}: there is no such file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("what", "want"), [("models", "mixtral-8x7b"), ("gpus", "a100-80gb")])
 def test_known_names_are_listed(what: str, want: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate-vram", "--list", what]) == 0
