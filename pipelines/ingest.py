@@ -15,10 +15,12 @@ from predictor.data.schema import empty_table
 from predictor.data.sources.base import Reader, ReadOptions, ReadResult, unreadable_rows
 from predictor.data.sources.logfile import LogFile, open_logs
 from predictor.data.sources.pai import PaiReader, is_companion, table_of
-from predictor.data.sources.registry import AUTO, find_reader, recognise
+from predictor.data.sources.registry import AUTO, find_reader, mapped_reader, recognise
 from predictor.data.table import SCHEMA_VERSION, write_parquet, write_table
 from predictor.data.validate import validate
 from predictor.errors import ArgumentError, EmptyInputError, FormatError, InputError
+
+_OPTIONS = {"delimiter": "--delimiter", "fields": "--fields", "column_map": "--map"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +105,8 @@ def ingest(
         raise ArgumentError(f"--out '{out}' is one of the logs; choose another name for the table")
     options = options or ReadOptions()
     reader = None if format_name == AUTO else find_reader(format_name)
-    if reader is None and options.column_map is not None:
-        reader = find_reader("csv")
     reads, skipped, sources = _read_all(paths, reader, options, progress)
+    _refuse_ignored(options, [read.reader for read in reads])
     frame = pd.concat([read.result.frame for read in reads], ignore_index=True)
     if names is not None:
         frame = hide_names(frame, names)
@@ -130,6 +131,22 @@ def ingest(
     )
 
 
+def _refuse_ignored(options: ReadOptions, used: Sequence[Reader]) -> None:
+    """Refuse what is said of the logs that none of their formats takes."""
+    given = {
+        "delimiter": options.delimiter is not None, "fields": bool(options.fields),
+        "column_map": options.column_map is not None,
+    }  # fmt: skip
+    formats = ", ".join(sorted({reader.name for reader in used}))
+    faults = [
+        f"{_OPTIONS[name]}: no log is of a format that takes it (found: {formats}); leave it out"
+        for name, is_given in given.items()
+        if is_given and not any(name in reader.takes for reader in used)
+    ]
+    if faults:
+        raise ArgumentError("options would change nothing; nothing was written", faults=faults)
+
+
 def _read_all(
     paths: Sequence[Path], reader: Reader | None, options: ReadOptions, progress: Callable[[str], None]
 ) -> tuple[list[_Read], list[str], dict[str, str]]:
@@ -142,7 +159,8 @@ def _read_all(
             sources[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
         except InputError as error:
             faults.append(error)
-    options = replace(options, companions=_companions(opened, reader))
+    if options.column_map is None:
+        options = replace(options, companions=_companions(opened, reader))
     reads: list[_Read] = []
     skipped: list[str] = []
     for logs in opened:
@@ -179,7 +197,7 @@ def _read_logs(
     bad: list[InputError] = []
     for log in logs:
         try:
-            chosen = reader or recognise(log)
+            chosen = reader or (recognise if options.column_map is None else mapped_reader)(log)
             if any(log is companion for companion in options.companions):
                 result = _joined(log)
             else:

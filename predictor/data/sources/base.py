@@ -75,6 +75,11 @@ class Reader(Protocol):
         """Name of the format, as ``--format`` takes it."""
         ...
 
+    @property
+    def takes(self) -> frozenset[str]:
+        """Which of ``delimiter``, ``fields`` and ``column_map`` of the options change what it reads."""
+        ...
+
     def recognises(self, log: LogFile) -> bool:
         """Whether the content looks like this format; looks at the content only, never at the name."""
         ...

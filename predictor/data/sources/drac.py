@@ -28,6 +28,7 @@ class DracReader:
     """Reader of the DRAC tables."""
 
     name: str = "drac"
+    takes: frozenset[str] = frozenset({"delimiter"})
 
     def recognises(self, log: LogFile) -> bool:
         """Whether the header has the fields that mark these tables."""

@@ -28,6 +28,7 @@ class JobcompReader:
     """Reader of job completion documents, bare or as exported from an index (inside ``_source``)."""
 
     name: str = "jobcomp"
+    takes: frozenset[str] = frozenset()
 
     def recognises(self, log: LogFile) -> bool:
         """Whether the first line is a document of the plug-in."""

@@ -35,9 +35,17 @@ class MappedReader:
     name: str
     column_map: ColumnMap | None
 
+    @property
+    def takes(self) -> frozenset[str]:
+        """Options that it uses; see :class:`Reader`."""
+        return frozenset({"column_map"} if self.name == "parquet" else {"column_map", "delimiter"})
+
     def recognises(self, log: LogFile) -> bool:
-        """Whether the header has all the columns that mark the format."""
-        if self.column_map is None or not self.column_map.marks or log.data.startswith(_PARQUET):
+        """Whether the header has all the columns that mark the format; a Parquet file has magic bytes."""
+        is_parquet = log.data.startswith(_PARQUET)
+        if self.name == "parquet" or is_parquet:
+            return self.name == "parquet" and is_parquet
+        if self.column_map is None or not self.column_map.marks:
             return False
         return set(header_of(log, self.column_map.delimiter)) >= set(self.column_map.marks)
 

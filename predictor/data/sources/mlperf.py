@@ -38,6 +38,7 @@ class MlperfReader:
     """Reader of MLPerf runs."""
 
     name: str = "mlperf"
+    takes: frozenset[str] = frozenset({"delimiter"})
 
     def recognises(self, log: LogFile) -> bool:
         """Whether the header has the columns that mark these tables."""

@@ -51,6 +51,7 @@ class PaiReader:
     """Reader of the PAI tables; the job and sensor tables come as companions of the task table."""
 
     name: str = "pai"
+    takes: frozenset[str] = frozenset()
 
     def recognises(self, log: LogFile) -> bool:
         """Whether the first record is one of the four tables."""

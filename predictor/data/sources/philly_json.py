@@ -27,6 +27,7 @@ class PhillyJsonReader:
     """Reader of Philly's ``cluster_job_log``."""
 
     name: str = "philly-json"
+    takes: frozenset[str] = frozenset()
 
     def recognises(self, log: LogFile) -> bool:
         """Whether there is a list of jobs with attempts and a virtual cluster."""

@@ -48,6 +48,12 @@ def find_reader(name: str) -> Reader:
     return readers()[name]
 
 
+def mapped_reader(log: LogFile) -> Reader:
+    """Return the reader of a table whose columns a map describes: Parquet, or else delimited text."""
+    parquet = readers()["parquet"]
+    return parquet if parquet.recognises(log) else readers()["csv"]
+
+
 def recognise(log: LogFile) -> Reader:
     """Return the reader whose format the content has.
 

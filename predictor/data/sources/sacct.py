@@ -35,6 +35,7 @@ class SacctReader:
     """
 
     name: str = "sacct"
+    takes: frozenset[str] = frozenset({"delimiter", "fields"})
 
     def recognises(self, log: LogFile) -> bool:
         """Whether the first line is a header of sacct or a record of a known layout."""

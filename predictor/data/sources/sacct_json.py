@@ -25,6 +25,7 @@ class SacctJsonReader:
     """Reader of sacct's JSON; steps lie inside their job and are no records of their own."""
 
     name: str = "sacct-json"
+    takes: frozenset[str] = frozenset()
 
     def recognises(self, log: LogFile) -> bool:
         """Whether there is an object with jobs as slurmdbd describes them."""

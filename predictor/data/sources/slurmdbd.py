@@ -34,6 +34,7 @@ class SlurmdbdReader:
     """Reader of the ``CLUSTER_job_table`` of slurmdbd, exported as CSV."""
 
     name: str = "slurmdbd"
+    takes: frozenset[str] = frozenset({"delimiter"})
 
     def recognises(self, log: LogFile) -> bool:
         """Whether the header has the columns of the job table."""

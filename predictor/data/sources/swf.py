@@ -48,6 +48,7 @@ class SwfReader:
     """Reader of SWF, plain or extended by further fields."""
 
     name: str = "swf"
+    takes: frozenset[str] = frozenset()
 
     def recognises(self, log: LogFile) -> bool:
         """Whether there are ``;`` headers of SWF, or records of 18 or more numbers."""

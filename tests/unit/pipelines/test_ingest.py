@@ -206,6 +206,43 @@ def test_wrong_calls_and_wrong_files_exit_2_with_a_clear_message(
     assert not (tmp_path / "jobs.parquet").exists()
 
 
+@pytest.mark.parametrize("is_mapped", [True, False])
+def test_a_parquet_table_is_found_by_its_content_with_and_without_a_map(
+    is_mapped: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "a.psv", GOOD)
+    assert main(["ingest", str(tmp_path / "a.psv"), "--out", str(tmp_path / "a.parquet")]) == 0
+    again = tmp_path / "strange.csv"
+    again.write_bytes((tmp_path / "a.parquet").read_bytes())
+    mapping = tmp_path / "m.toml"
+    columns = ("job_id", "user", "state", "submitted_at", "started_at", "ended_at")
+    mapping.write_text("[format]\nname = 'own'\n[columns]\n" + "".join(f"{c} = '{c}'\n" for c in columns))
+    capsys.readouterr()
+    options = ["--map", str(mapping)] if is_mapped else []
+    assert main(["ingest", str(again), "--out", str(tmp_path / "b.parquet"), "--json", *options]) == 0
+    (account,) = json.loads(capsys.readouterr().out)["files"]
+    assert (account["format"], account["read"], account["kept"]) == ("parquet", 1, 1)
+    assert read_table(tmp_path / "b.parquet")["elapsed_s"].tolist() == [60.0]
+
+
+def test_options_that_no_format_takes_are_refused_all_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    swf = tmp_path / "a.swf"
+    swf.write_text("; UnixStartTime: 1000000000\n1 0 10 60 1 -1 -1 1 100 -1 1 1 1 1 1 -1 -1 -1\n")
+    mapping = tmp_path / "m.toml"
+    mapping.write_text("[format]\nname = 'own'\n[columns]\njob_id = 'id'\nsubmitted_at = 's'\n")
+    call = ["ingest", str(swf), "--format", "swf", "--out", str(tmp_path / "jobs.parquet")]
+    assert main([*call, "--delimiter", ";", "--fields", "JobID", "--map", str(mapping)]) == EXIT_USAGE
+    told = capsys.readouterr().err
+    for option in ("--delimiter", "--fields", "--map"):
+        assert f"{option}: no log is of a format that takes it (found: swf)" in told
+    assert not (tmp_path / "jobs.parquet").exists()
+    psv = write(tmp_path / "a.psv", GOOD)
+    mixed = ["ingest", str(swf), str(psv), "--delimiter", "|", "--out", str(tmp_path / "jobs.parquet")]
+    assert main(mixed) == 0
+
+
 def test_the_help_shows_the_formats_and_examples(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ingest", "--help"]) == 0
     printed = capsys.readouterr().out
