@@ -33,12 +33,14 @@ class Collected:
         new_files: logs that were read, in order.
         quarantined: count of refused records.
         quarantines: tables of those records with their reasons.
+        unmatched: patterns of configured sources that no file matches.
     """
 
     table: Path
     new_files: tuple[str, ...] = ()
     quarantined: int = 0
     quarantines: tuple[str, ...] = ()
+    unmatched: tuple[str, ...] = ()
 
 
 def collect(settings: DataSettings, *, progress: Callable[[str], None] = lambda _: None) -> Collected:
@@ -56,6 +58,10 @@ def collect(settings: DataSettings, *, progress: Callable[[str], None] = lambda 
     if settings.table.exists():
         table = read_table(settings.table)
         known = json.loads(read_metadata(settings.table).get("sources", "{}"))
+    unmatched = tuple(
+        pattern for source in settings.sources for pattern in source.files
+        if _is_pattern(pattern) and not expand([pattern])
+    )  # fmt: skip
     seen = set(known.values())
     added: dict[str, str] = {}
     quarantined: dict[str, int] = {}
@@ -85,14 +91,15 @@ def collect(settings: DataSettings, *, progress: Callable[[str], None] = lambda 
     if table is None:
         raise EmptyInputError(
             f"there is no job table '{settings.table}' and no log to make one of; "
-            f"name logs under [[data.sources]], or make the table with 'predictor ingest'"
+            f"name logs under [[data.sources]], or make the table with 'predictor ingest'",
+            faults=[f"no file matches '{pattern}'" for pattern in unmatched],
         )
     if added:
         table = table.sort_values("submitted_at", kind="stable", ignore_index=True)
         write_table(table, settings.table, _metadata(known | added, len(table), quarantined))
     return Collected(
         table=settings.table, new_files=tuple(added), quarantined=sum(quarantined.values()),
-        quarantines=tuple(quarantined),
+        quarantines=tuple(quarantined), unmatched=unmatched,
     )  # fmt: skip
 
 
@@ -130,7 +137,7 @@ def expand(patterns: Sequence[str]) -> list[Path]:
     found: list[Path] = []
     faults: list[str] = []
     for pattern in patterns:
-        if any(sign in pattern for sign in "*?["):
+        if _is_pattern(pattern):
             found += [Path(name) for name in sorted(glob(pattern, recursive=True))]  # noqa: PTH207  (absolute)
         elif Path(pattern).is_file():
             found.append(Path(pattern))
@@ -139,6 +146,10 @@ def expand(patterns: Sequence[str]) -> list[Path]:
     if faults:
         raise EmptyInputError("configured logs are absent; correct [data] or use a pattern", faults=faults)
     return [path for path in dict.fromkeys(found) if path.is_file()]
+
+
+def _is_pattern(name: str) -> bool:
+    return any(sign in name for sign in "*?[")
 
 
 def _read(source: SourceSettings, log: Path, out: Path, quarantine: Path) -> tuple[pd.DataFrame | None, int]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -22,7 +22,15 @@ from pydantic_settings import (
 
 from predictor.errors import ArgumentError, FormatError
 
+
+def _ascending(band: tuple[float, float]) -> tuple[float, float]:
+    if band[0] > band[1]:
+        raise ValueError(f"{list(band)} is reversed; give the lower bound first: {list(band[::-1])}")
+    return band
+
+
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Band = Annotated[tuple[Share, Share], AfterValidator(_ascending)]
 ENV_PREFIX = "PREDICTOR_"
 
 
@@ -91,8 +99,8 @@ class GateSettings(_Section):
     max_log_ratio_worsening: float = Field(default=0.05, ge=0.0)
     max_worsening_seen: float = Field(default=0.25, ge=0.0)
     must_beat_baselines: bool = True
-    q90_coverage: tuple[Share, Share] = (0.84, 0.97)
-    q95_coverage: tuple[Share, Share] = (0.90, 0.995)
+    q90_coverage: Band = (0.84, 0.97)
+    q95_coverage: Band = (0.90, 0.995)
     max_slice_worsening: float = Field(default=0.25, ge=0.0)
     max_slice_worsening_seen: float = Field(default=0.6, ge=0.0)
     slice_min_rows: int = Field(default=200, ge=1)
@@ -109,20 +117,20 @@ class MeasuredSettings(_Section):
 
     measurements: tuple[str, ...] = ()
     must_beat_baselines: bool = True
-    coverage: tuple[Share, Share]
+    coverage: Band
     max_worsening: float = Field(default=0.1, ge=0.0)
 
 
 class MemorySettings(MeasuredSettings):
     """Peak memory per GPU; the job table's ``peak_vram_mib`` teaches too."""
 
-    coverage: tuple[Share, Share] = (0.9, 1.0)
+    coverage: Band = (0.9, 1.0)
 
 
 class TopologySettings(MeasuredSettings):
     """Relative throughput of placements."""
 
-    coverage: tuple[Share, Share] = (0.8, 1.0)
+    coverage: Band = (0.8, 1.0)
 
 
 class FitSettings(_Section):
@@ -216,4 +224,8 @@ def load_settings(config: Path | None = None) -> PipelineSettings:
 
 def _fault(place: tuple[int | str, ...], kind: str, message: str) -> str:
     key = ".".join(str(part) for part in place)
-    return f"{key}: no such setting" if kind == "extra_forbidden" else f"{key}: {message}"
+    return (
+        f"{key}: no such setting"
+        if kind == "extra_forbidden"
+        else f"{key}: {message.removeprefix('Value error, ')}"
+    )

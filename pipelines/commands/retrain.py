@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -145,6 +146,7 @@ def plain(result: RetrainResult) -> dict[str, object]:
             "last": utc_text(result.facts.last_s),
         },
         "new_files": list(result.collected.new_files),
+        "unmatched": list(result.collected.unmatched),
         "quarantined": result.collected.quarantined,
         "quarantines": list(result.collected.quarantines),
     }
@@ -175,6 +177,12 @@ def show(result: RetrainResult, console: Console) -> None:
     """Print the result for people."""
     if result.collected.new_files:
         console.print(f"{len(result.collected.new_files)} new logs were added", highlight=False)
+    for pattern in result.collected.unmatched:
+        console.print(
+            f"[yellow]no file matches[/yellow] '{escape(pattern)}' under data.sources; correct it, unless "
+            f"no log is due",
+            highlight=False,
+        )
     if result.collected.quarantined:
         console.print(
             f"[red]{result.collected.quarantined:,} records were refused[/red]; they lie in "

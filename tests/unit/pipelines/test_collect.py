@@ -60,6 +60,15 @@ def test_a_copy_of_a_known_log_adds_nothing(tmp_path: Path) -> None:
     assert run(tmp_path, str(tmp_path / "*.psv")).new_files == ()
 
 
+def test_patterns_of_sources_that_match_no_file_are_told(tmp_path: Path) -> None:
+    wrong = str(tmp_path / "*.pvs")
+    with pytest.raises(EmptyInputError) as caught:
+        run(tmp_path, wrong, outcomes=(str(tmp_path / "*.jsonl"),))
+    assert caught.value.faults == (f"no file matches '{wrong}'",)
+    log(tmp_path / "a.psv", LIVE)
+    assert run(tmp_path, str(tmp_path / "*.psv"), wrong).unmatched == (wrong,)
+
+
 def test_the_end_of_a_job_replaces_its_life(tmp_path: Path) -> None:
     log(tmp_path / "a.psv", LIVE, OTHER)
     run(tmp_path, str(tmp_path / "*.psv"))

@@ -56,6 +56,19 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
         assert text in told
 
 
+def test_reversed_bands_of_the_gates_are_refused(tmp_path: Path) -> None:
+    config = write(
+        tmp_path / "c.toml",
+        "[gate]\nq90_coverage = [0.97, 0.84]\n[memory]\ncoverage = [1.0, 0.9]\n"
+        "[topology]\ncoverage = [1, 1]\n",
+    )
+    with pytest.raises(ArgumentError) as caught:
+        load_settings(config)
+    assert len(caught.value.faults) == 2
+    assert "gate.q90_coverage: [0.97, 0.84] is reversed; give the lower" in caught.value.faults[0]
+    assert caught.value.faults[1].startswith("memory.coverage: ")
+
+
 def test_an_unknown_key_in_the_environment_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREDICTOR_GATE__MAX_CRSP", "0.1")
     with pytest.raises(ArgumentError, match="max_crsp: no such setting"):
