@@ -1,18 +1,58 @@
-"""This module says before a long run whether its results can be written where they are wanted."""
+"""This module says before a long run whether its results can be written where they are wanted.
 
+It tries instead of asking for permissions: a read-only file system, and root, make these say little.
+"""
+
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
+from predictor.errors import ArgumentError
 
-def file_faults(option: str, path: Path | None) -> list[str]:
-    """Return what is wrong with the file that an option names, [] = nothing."""
-    if path is None or (path.absolute().parent.is_dir() and not path.is_dir()):
+
+def file_faults(option: str, path: Path | None, *, makes_folder: bool = False) -> list[str]:
+    """Return what is wrong with the file that an option names, [] = nothing.
+
+    Args:
+        makes_folder: its folder is made where it is missing.
+    """
+    if path is None:
         return []
-    return [f"{option} {path}: it must name a file in an existing folder"]
+    folder = path.absolute().parent
+    if path.is_dir() or not (makes_folder or folder.is_dir()):
+        return [f"{option} {path}: it must name a file in an existing folder"]
+    if not path.exists():
+        return folder_faults(option, folder, told=path)
+    try:
+        if path.is_file():  # not a pipe or terminal
+            path.open("ab").close()
+    except OSError as error:
+        return [f"{option} {path}: it cannot be written ({error.strerror}); name another place"]
+    return []
 
 
-def folder_faults(option: str, path: Path | None) -> list[str]:
-    """Return what is wrong with the folder, to be made where it is missing, that an option names."""
+def folder_faults(option: str, path: Path | None, *, told: Path | None = None) -> list[str]:
+    """Return what is wrong with the folder, to be made where it is missing, that an option names.
+
+    Args:
+        told: what the option names, where that is something in the folder.
+    """
     if path is None:
         return []
     existing = next(part for part in (path.absolute(), *path.absolute().parents) if part.exists())
-    return [] if existing.is_dir() else [f"{option} {path}: '{existing}' is a file, not a folder"]
+    named = f"{option} {told or path}"
+    if not existing.is_dir():
+        return [f"{named}: '{existing}' is a file, not a folder"]
+    try:
+        tempfile.TemporaryFile(dir=existing).close()
+    except OSError as error:
+        return [f"{named}: nothing can be written in '{existing}' ({error.strerror}); name another place"]
+    return []
+
+
+def refuse(faults: Sequence[str]) -> None:
+    """Raise an ArgumentError that tells all faults, if there are any."""
+    if len(faults) == 1:
+        raise ArgumentError(faults[0])
+    if faults:
+        raise ArgumentError("the outputs cannot be written", faults=faults)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.output_paths import file_faults
+from pipelines.output_paths import file_faults, refuse
 from predictor.data.sacct_writer import write_sacct
 from predictor.data.synthetic import SyntheticLog, WorkloadSpec, generate
 from predictor.errors import ArgumentError
@@ -64,8 +64,7 @@ def _check(outputs: Mapping[str, Path | None]) -> None:
     faults = [fault for option, path in outputs.items() for fault in file_faults(option, path)]
     if len(set(targets)) < len(targets):
         faults.append("two outputs have the same name")
-    if faults:
-        raise ArgumentError("the outputs cannot be written", faults=faults)
+    refuse(faults)
 
 
 def _summary(log: SyntheticLog, targets: list[Path], *, as_json: bool) -> str:

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from pipelines.ingest import FileAccount, IngestReport, ingest
+from pipelines.output_paths import file_faults, refuse
 from predictor.data.pseudonyms import read_names_key
 from predictor.data.sources.base import ReadOptions
 from predictor.data.sources.column_map import read_column_map
@@ -74,6 +75,7 @@ def ingest_logs(
     reasons. The exit code is 0 also then; it is 2 where a file is empty or of another format.
     """
     parse_zone(tz)
+    refuse(file_faults("--out", out, makes_folder=True))
     names = None if names_key is None else read_names_key(names_key)
     options = ReadOptions(
         zone=tz,

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from pipelines.gpu_metrics import MetricsReport, ingest_metrics, total
+from pipelines.output_paths import file_faults, refuse
 from predictor.data.sources.gpu_metrics.join import JoinOptions
 from predictor.data.sources.gpu_metrics.registry import AUTO, metric_readers
 from predictor.data.sources.gpu_metrics.samples import MetricOptions, SampleKind
@@ -70,6 +71,7 @@ def main(
     taken = {each.absolute() for each in (*files, gpu_map) if each is not None}
     if len(set(written)) < len(written) or taken & set(written):
         raise ArgumentError("--out and --peaks must be files of their own; one is another's, or is read here")
+    refuse([*file_faults("--out", out, makes_folder=True), *file_faults("--peaks", peaks, makes_folder=True)])
     options = MetricOptions(zone=tz, host=host, job_id=job_id, interval_s=interval_s)
     rules = JoinOptions(kind=kind, least_samples=min_samples, skew_intervals=skew_intervals)
     with Progress(

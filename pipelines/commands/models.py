@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.fallback import make_fallback
+from pipelines.output_paths import folder_faults, refuse
 from pipelines.settings import PipelineSettings, load_settings
 from pipelines.targets import store_of
 from pipelines.tracking_access import open_tracker
@@ -159,6 +160,7 @@ def _report(settings: PipelineSettings, target: str, aliases: dict[str, ModelRef
 @app.command("make-fallback", epilog="Example:  predictor models make-fallback --out models/fallback")
 def make_fallback_bundle(*, out: Annotated[Path, typer.Option(help="New or empty directory.")]) -> None:
     """Train the tiny bundle that the service answers with while nothing else can be loaded."""
+    refuse(folder_faults("--out", out))
     if out.exists() and any(out.iterdir()):
         raise ArgumentError(f"'{out}' is not empty; remove it, or name another directory")
     info = make_fallback(out)

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.output_paths import file_faults
-from predictor.errors import ArgumentError
+from pipelines.output_paths import file_faults, refuse
 from predictor.scheduling.named_policy import named_policy
 from predictor.scheduling.policy_document import policy_document
 from predictor.scheduling.policy_file import policy_toml, settings_of
@@ -45,9 +44,7 @@ def policy(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show a policy as TOML with what each setting means; a file with faults is refused."""
-    faults = file_faults("--out", out)
-    if faults:
-        raise ArgumentError(faults[0])
+    refuse(file_faults("--out", out))
     chosen = named_policy(name)
     settings = [each for each in settings_of(chosen) if not changed or each.value != each.default]
     if out is not None:

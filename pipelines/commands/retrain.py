@@ -14,6 +14,7 @@ from rich.table import Table
 
 from pipelines.duration_domain import duration_domain
 from pipelines.measured_retrain import MeasuredOutcome, MeasuredResult, MeasuredRetraining
+from pipelines.output_paths import file_faults, folder_faults, refuse
 from pipelines.reports import Scores, finite
 from pipelines.retrain import STEPS, Retraining, RetrainOutcome, RetrainResult
 from pipelines.retrain_request import read_request
@@ -78,6 +79,13 @@ def retrain(
     settings = load_settings(config)
     if if_requested is not None and not is_requested(if_requested, as_json=as_json):
         return
+    refuse(
+        [
+            *file_faults("data.table", settings.data.table, makes_folder=True),
+            *folder_faults("runs", settings.runs),
+            *folder_faults("models.root", settings.models.root),
+        ]
+    )
     domain = duration_domain()
     store = store_of(settings, domain.target)
     console = Console(stderr=True)

@@ -23,6 +23,51 @@ def test_a_folder_may_be_made_but_not_below_a_file(tmp_path: Path) -> None:
     assert folder_faults("--plot", tmp_path / "taken" / "deep") != []
 
 
+UNWRITABLE = Path("/proc")  # nobody can make files there, root included
+
+
+@pytest.mark.skipif(not UNWRITABLE.is_dir(), reason="needs /proc")
+def test_a_folder_in_which_nothing_can_be_written_is_found_by_trying(tmp_path: Path) -> None:
+    for faults in (
+        file_faults("--json", UNWRITABLE / "a.json"),
+        file_faults("--out", UNWRITABLE / "deep" / "a.parquet", makes_folder=True),
+        folder_faults("--plot", UNWRITABLE / "plots"),
+    ):
+        assert len(faults) == 1
+        assert "nothing can be written in '/proc'" in faults[0]
+    assert "/proc/a.json" in file_faults("--json", UNWRITABLE / "a.json")[0]
+    assert "cannot be written" in file_faults("--json", UNWRITABLE / "version")[0]
+    assert file_faults("--json", Path("/dev/null")) == []
+    kept = tmp_path / "old.json"
+    kept.write_text("kept")
+    assert file_faults("--json", kept) == []
+    assert kept.read_text() == "kept"
+    assert [path.name for path in tmp_path.iterdir()] == ["old.json"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ["ingest", "absent.psv", "--out", "taken/jobs.parquet"],
+        ["ingest-metrics", "absent.csv", "--jobs", "t.parquet", "--out", "m.parquet", "--peaks", "taken/p"],
+        ["models", "make-fallback", "--out", "taken/bundle"],
+        ["retrain", "--config", "c.toml"],
+    ],
+)
+def test_commands_that_make_their_folders_refuse_before_they_read(
+    call: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").write_text("")
+    (tmp_path / "c.toml").write_text("runs = 'taken/runs'\n[models]\nroot = 'taken/models'\n")
+    assert main(call) == EXIT_USAGE
+    told = capsys.readouterr().err
+    assert "taken' is a file, not a folder" in told
+    if call[0] == "retrain":
+        assert "runs taken/runs" in told
+        assert "models.root taken/models" in told
+
+
 @pytest.mark.parametrize(
     "call",
     [
