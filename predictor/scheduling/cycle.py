@@ -13,7 +13,7 @@ from predictor.scheduling import parameters as p
 from predictor.scheduling.expected import begin, correct_ends, guarded_plan_s
 from predictor.scheduling.node_profile import earliest_on_nodes, limit_to_promises
 from predictor.scheduling.nodes import hold_nodes, place
-from predictor.scheduling.priority import first_in_order, guard_s, rank_and_key
+from predictor.scheduling.priority import defer_ineligible, first_in_order, guard_s, rank_and_key
 from predictor.scheduling.profile import build_profile, carve, earliest_start
 from predictor.scheduling.store import FloatArray, IntArray
 
@@ -87,6 +87,8 @@ def run_cycle(
     keys = np.empty(n_queue)
     widest = float(total.max())
     differ = rank_and_key(floats, ints, queue, n_queue, now_s, parameters, share, widest, ranks, keys)
+    if depth < n_queue:
+        differ |= defer_ineligible(floats, ints, queue, n_queue, now_s, used, most, parents, ranks)
     in_order = parameters[p.ORDER_BY] == p.BY_SUBMIT
     order = first_in_order(keys, ranks, n_queue, depth, differ, in_order)
 

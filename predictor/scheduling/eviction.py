@@ -12,6 +12,7 @@ from predictor.scheduling.holders import Holders
 from predictor.scheduling.passes import run_pass, start_by_eviction
 from predictor.scheduling.policy import Policy
 from predictor.scheduling.preemption import Victims, choose_victims, holders_of
+from predictor.scheduling.priority import ranks_and_keys
 from predictor.scheduling.state import SchedulingState
 from predictor.scheduling.store import FloatArray, IntArray
 
@@ -32,7 +33,7 @@ def make_room(
         return
     evicted = False
     holders: list[Holders] = []  # as long as nobody is evicted they stay what they are
-    for slot in _claimants(state, policy).tolist():
+    for slot in _claimants(state, policy, numbers).tolist():
         state.evictions_s = [at for at in state.evictions_s if at > state.now_s - _HOUR_S]
         if len(state.evictions_s) >= rules.per_hour:
             break
@@ -53,7 +54,7 @@ def make_room(
         run_pass(state, policy, numbers, decisions)
 
 
-def _claimants(state: SchedulingState, policy: Policy) -> IntArray:
+def _claimants(state: SchedulingState, policy: Policy, numbers: FloatArray) -> IntArray:
     """Return the waiting jobs that victims are looked for, in order."""
     store = state.store
     waiting: IntArray = store.waiting_slots
@@ -67,7 +68,9 @@ def _claimants(state: SchedulingState, policy: Policy) -> IntArray:
     waiting = waiting[entitled]
     if not len(waiting):
         return waiting
-    order = np.lexsort((store.floats[c.KEY, waiting], store.ints[c.TIER, waiting]))
+    widest = float(state.capacity.total.max())
+    ranks, keys = ranks_and_keys(store, waiting, state.now_s, numbers, state.teams.share, widest)
+    order = np.lexsort((keys, ranks))
     return np.asarray(waiting[order[: policy.preemption.tries]])
 
 

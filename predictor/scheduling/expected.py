@@ -47,7 +47,7 @@ def assess(
         done_s = floats[c.SAVED, slot]
         restart_s = floats[c.RESTART_COST, slot] if ints[c.EVICTIONS, slot] > 0 else 0.0
         if parameters[p.ORDER_BY] == p.BY_ATTAINED:
-            size = done_s
+            size = floats[c.SERVED, slot]
         elif parameters[p.ORDER_BY] == p.BY_GITTINS:
             size = gittins_rank_s(logs[slot], floats[c.LIMIT, slot], done_s)
         else:

@@ -51,18 +51,24 @@ class Holders:
 
     @cached_property
     def levels(self) -> FloatArray:
-        """Queue of least attained service that each is in, shape (h,)."""
+        """Queue of least attained service that each is in, shape (h,).
+
+        All service counts, saved or not: if what is lost were forgotten, two jobs that cannot be resumed
+        would evict each other for ever.
+        """
         step = self.order.attained_step
-        served = checkpoint.work_done_s(self.store, self.slots, self.now_s) * self._width_factors
+        floats = self.store.floats
+        served_s = floats[c.SERVED, self.slots] + (self.now_s - floats[c.START, self.slots])
+        served = served_s * self._factors
         return np.asarray(np.floor(np.log2(1.0 + served / step)))
 
     @cached_property
     def gittins_s(self) -> FloatArray:
-        """Gittins rank of each, by width, shape (h,)."""
+        """Gittins rank of each, by width and weight, shape (h,)."""
         done_s = checkpoint.work_done_s(self.store, self.slots, self.now_s)
         limits_s = self.store.floats[c.LIMIT, self.slots]
         return np.asarray(
-            gittins_ranks_s(self.store.log_quantiles[self.slots], limits_s, done_s) * self._width_factors
+            gittins_ranks_s(self.store.log_quantiles[self.slots], limits_s, done_s) * self._factors
         )
 
     @cached_property
@@ -74,5 +80,7 @@ class Holders:
         )
 
     @property
-    def _width_factors(self) -> FloatArray:
-        return np.asarray(self.widths.astype(np.float64) ** self.order.width_exponent)
+    def _factors(self) -> FloatArray:
+        """What the size of a waiting job is multiplied with, shape (h,)."""
+        weights = self.store.floats[c.WEIGHT, self.slots]
+        return np.asarray(self.widths.astype(np.float64) ** self.order.width_exponent / weights)

@@ -11,10 +11,12 @@ import numpy as np
 from predictor.features.compiled import compiled
 from predictor.scheduling import columns as c
 from predictor.scheduling import parameters as p
-from predictor.scheduling.store import FloatArray, IntArray
+from predictor.scheduling.quota import UNLIMITED
+from predictor.scheduling.store import FloatArray, IntArray, JobStore
 
 _LONGEST_S = 1e12  # infinity less infinity would be no key
 _LEVEL_APART = 1e10  # seconds, more than any instant
+_DEFERRED = 1 << 20  # more than any rank
 
 
 @compiled
@@ -104,6 +106,59 @@ def rank_and_key(
         left[slot] = key
         differ = differ or ranks[k] != ranks[0]
     return differ
+
+
+@compiled
+def defer_ineligible(
+    floats: FloatArray,
+    ints: IntArray,
+    queue: IntArray,
+    n_queue: int,
+    now_s: float,
+    used: IntArray,
+    most: IntArray,
+    parents: IntArray,
+    ranks: IntArray,
+) -> bool:
+    """Rank jobs that back off, or are beyond all their quotas, after all others; return whether any are.
+
+    A pass looks at so many jobs, in order: those that cannot start whatever is free shall not use that up.
+    """
+    n_pools = most.shape[1]
+    bounded = False
+    for team in range(most.shape[0]):
+        for pool in range(n_pools):
+            bounded = bounded or most[team, pool] < UNLIMITED
+    deferred = False
+    for k in range(n_queue):
+        slot = queue[k]
+        eligible = floats[c.NOT_BEFORE, slot] <= now_s
+        if eligible and bounded:
+            eligible = False
+            for pool in range(n_pools):
+                if (ints[c.POOLS, slot] >> pool) & 1:
+                    holder = ints[c.TEAM, slot]
+                    while holder >= 0 and used[holder, pool] + ints[c.WIDTH, slot] <= most[holder, pool]:
+                        holder = parents[holder]
+                    eligible = eligible or holder < 0
+        if not eligible:
+            ranks[k] += _DEFERRED
+            deferred = True
+    return deferred
+
+
+def ranks_and_keys(
+    store: JobStore, slots: IntArray, now_s: float, numbers: FloatArray, share: FloatArray, widest: float
+) -> tuple[IntArray, FloatArray]:
+    """Return rank and key of waiting jobs as of now, shape (n,) each; the store stays as it is.
+
+    Passes look at no job while all units are taken, so the keys they left may be old.
+    """
+    ranks, keys = np.empty(len(slots), dtype=np.int64), np.empty(len(slots))
+    left = store.floats[c.KEY, slots]  # a copy
+    rank_and_key(store.floats, store.ints, slots, len(slots), now_s, numbers, share, widest, ranks, keys)
+    store.floats[c.KEY, slots] = left
+    return ranks, keys
 
 
 @compiled

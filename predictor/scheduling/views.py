@@ -12,7 +12,7 @@ from predictor.scheduling.coordinator import Coordinator
 from predictor.scheduling.eta import Eta, expected_ends, forecast_starts
 from predictor.scheduling.parameter_vector import parameter_vector
 from predictor.scheduling.passes import nodes_of
-from predictor.scheduling.priority import guard_s, rank_and_key
+from predictor.scheduling.priority import guard_s, ranks_and_keys
 from predictor.scheduling.quota import UNLIMITED
 from predictor.scheduling.reasons import waiting_reason
 from predictor.scheduling.remaining import quantile_s, remaining_s
@@ -40,22 +40,16 @@ def queue_order(
     """Return how many jobs wait (after filters), and the slots of the first of them in order at ``now_s``."""
     store = coordinator.state.store
     slots = store.waiting_slots
-    ints, floats = store.ints, store.floats
+    ints = store.ints
     if pool:
         at = coordinator.state.capacity.index.get(pool, -1)
         slots = slots[(ints[c.POOLS, slots] >> at) & 1 == 1] if at >= 0 else slots[:0]
     if workload_class:
         which = coordinator.policy.workload_class(workload_class)
         slots = slots[ints[c.CLASS, slots] == which]
-    ranks = np.empty(len(slots), dtype=np.int64)
-    keys = np.empty(len(slots))
-    left = floats[c.KEY, slots]  # a copy: passes look at no job while all units are taken, and leave no key
-    widest = float(coordinator.state.capacity.total.max())
-    rank_and_key(
-        floats, ints, slots, len(slots), now_s, parameter_vector(coordinator.policy),
-        coordinator.state.teams.share, widest, ranks, keys,
-    )  # fmt: skip
-    floats[c.KEY, slots] = left
+    state = coordinator.state
+    numbers, widest = parameter_vector(coordinator.policy), float(state.capacity.total.max())
+    ranks, keys = ranks_and_keys(store, slots, now_s, numbers, state.teams.share, widest)
     keys += _RANKS_APART * ranks
     count = min(most, len(slots))
     if count < len(slots):
