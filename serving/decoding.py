@@ -16,13 +16,14 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from serving.problems import Fault, ProblemError, problem
-from serving.schemas import as_epoch_s, field_names
+from serving.schemas import NO_NUL, as_epoch_s, field_names
 
 S = TypeVar("S", bound=Struct)
 
 EARLIEST_S = datetime(1980, 1, 1, tzinfo=UTC).timestamp()  # the bounds of the job table
 LATEST_S = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
 _PATH = re.compile(r" - at `\$(?P<path>[^`]*)`$")
+_NO_NUL_TOLD = f"matching regex {NO_NUL!r}"
 _STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
 MOST_UNKNOWN = 20  # unknown names of one object that are listed each
 _LONGEST_NAME = 256  # characters of an unknown name in a pointer
@@ -142,7 +143,7 @@ def _unknown(name: str, allowed: tuple[str, ...]) -> str:
 
 
 def _fault_of(error: msgspec.ValidationError, name: str, value: object) -> Fault:
-    text = str(error)
+    text = str(error).replace(_NO_NUL_TOLD, "without the character U+0000")
     match = _PATH.search(text)
     pointer = f"/{name}" if name else ""
     if match is not None:

@@ -14,8 +14,9 @@ from serving.resource_schemas import Candidates, MemoryAnswer, PlacementAnswer, 
 LONGEST_NAME = 65536  # characters, as the job table allows; longer fields are damage, not names
 _NOTHING = (None,) * 13  # of a workload
 LARGEST_NUMBER = 1e15  # beyond any machine or any walltime; larger values are damage
+NO_NUL = r"^[^\x00]*$"  # the texts that every store can keep: PostgreSQL has no U+0000
 
-Text = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+Text = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, pattern=NO_NUL)]
 Number = Annotated[float, Meta(ge=0, le=LARGEST_NUMBER)]
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 Moment = Annotated[datetime, Meta(tz=True)] | float

@@ -8,7 +8,7 @@ import msgspec
 
 from serving.queue.operation import Operation, Parameter
 from serving.queue.schemas import SubmissionReceipt, SubmissionReceipts
-from serving.schemas import FailedItem
+from serving.schemas import NO_NUL, FailedItem
 from serving.security.guard import security_of
 
 JSON = dict[str, Any]  # Any: JSON values
@@ -99,7 +99,7 @@ def _operation(operation: Operation, problems: Callable[[Sequence[str]], JSON]) 
 
 
 def _parameter(parameter: Parameter) -> JSON:
-    schema: JSON = {"type": "string", "maxLength": 512}
+    schema: JSON = {"type": "string", "maxLength": 512, "pattern": NO_NUL}
     if isinstance(parameter.default, int):
         schema = {"type": "integer", "minimum": parameter.minimum, "maximum": parameter.maximum}
     elif parameter.words:

@@ -33,7 +33,8 @@ class OperationEndpoint(Endpoint):
     async def _call(self, scope: Scope, receive: Receive) -> Call:
         operation = self._operation
         headers = Headers(scope=scope)
-        query = operation.read_query(dict(QueryParams(scope["query_string"])))
+        path = scope.get("path_params", {})
+        query = operation.read_query(dict(QueryParams(scope["query_string"])), path=path)
         raw, body = b"", None
         if operation.body:
             raw = await self._read(scope, receive)
@@ -44,7 +45,7 @@ class OperationEndpoint(Endpoint):
             fault = Fault(pointer="/headers/idempotency-key", code="invalid", detail=detail)
             raise ProblemError(invalid_request([fault]))
         return Call(
-            path=scope.get("path_params", {}), query=query, body=body, raw=raw,
+            path=path, query=query, body=body, raw=raw,
             actor=str(scope.get("actor", "")), request_id=request_id_of(scope),
             if_match=headers.get("if-match"), idempotency_key=key,
             fingerprint=_fingerprint(scope, raw) if key is not None else "",

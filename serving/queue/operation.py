@@ -26,7 +26,8 @@ class Parameter:
         if not isinstance(self.default, int):
             if self.words and text not in self.words:
                 return self._fault(text, f"one of {', '.join(self.words)}")
-            return text if len(text) <= 512 else self._fault(text, "at most 512 characters")
+            fine = len(text) <= 512 and "\0" not in text
+            return text if fine else self._fault(text, "at most 512 characters, none of them U+0000")
         if text.isascii() and text.isdigit() and len(text) < 17 and self.minimum <= int(text) <= self.maximum:
             return int(text)
         return self._fault(text, f"a whole number from {self.minimum} to {self.maximum}")
@@ -107,14 +108,20 @@ class Operation:
     is_idempotent: bool = False
     examples: Mapping[str, object] = field(default_factory=dict)
 
-    def read_query(self, given: Mapping[str, str]) -> dict[str, int | str | None]:
-        """Return the parameters of a query.
+    def read_query(self, given: Mapping[str, str], *, path: Mapping[str, str]) -> dict[str, int | str | None]:
+        """Return the parameters of a query; those of the path are texts, and only checked.
 
         Raises:
             ProblemError: names every fault, unknown parameters too.
         """
         known = {parameter.name: parameter for parameter in self.parameters}
         faults = [
+            Fault(pointer=f"/path/{name}", code="invalid",
+                  detail=f"'{text[:40]}' holds the character U+0000, which no {name} has")
+            for name, text in path.items()
+            if "\0" in text
+        ]  # fmt: skip
+        faults += [
             Fault(pointer=f"/query/{name[:60]}", code="unknown-field",
                   detail=f"'{name[:60]}' is no parameter; known are {', '.join(known) or 'none'}")
             for name in given

@@ -4,8 +4,22 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from serving.schemas import FailedItem, Identifier, ModelIdentity, Moment, Number, RequestFields, Text
+from serving.schemas import (
+    LONGEST_NAME,
+    NO_NUL,
+    FailedItem,
+    Identifier,
+    ModelIdentity,
+    Moment,
+    Number,
+    RequestFields,
+    Text,
+)
 
+LONGEST_JOB_ID = 255  # characters, as the audit trail keeps them
+
+JobId = Annotated[str, Meta(min_length=1, max_length=LONGEST_JOB_ID, pattern=NO_NUL)] | int
+Note = Annotated[str, Meta(max_length=LONGEST_NAME, pattern=NO_NUL)]
 Probability = Annotated[float, Meta(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Meta(gt=0, le=1e10)]
 
@@ -24,7 +38,7 @@ class Submission(RequestFields, kw_only=True, forbid_unknown_fields=True):
     Without ``forecast`` the model that serves forecasts it on the way in. ``account`` is its team.
     """
 
-    job_id: Identifier
+    job_id: JobId
     pool: Text | None = None
     workload_class: Text | None = None
     deadline_at: Moment | None = None
@@ -83,7 +97,7 @@ class PolicyUpdate(Struct, kw_only=True, forbid_unknown_fields=True):
 
     policy: dict[str, object] | None = None
     patch: dict[str, object] | None = None
-    note: str = ""
+    note: Note = ""
 
 
 class WhatIf(Struct, kw_only=True, forbid_unknown_fields=True):
