@@ -43,6 +43,8 @@ def cluster_for(text: str, trace: Trace | None = None, load: float | None = None
         gpus = tuple(pool for pool in pools if pool.gpu_type)
         return SimulatedCluster(units="gpus" if gpus else "cpus", pools=gpus or pools, is_given=True)
     units, count = counted[1], int(counted[2] or 0)
+    if counted[2] is not None and not count:
+        raise ArgumentError(f"--cluster {text}: give a number above 0, such as {units}=64")
     if counted[2] is None and trace is not None:
         if load is None:
             raise ArgumentError(f"--cluster {text}: give --load, such as 0.9, or a size, such as {text}=64")

@@ -75,7 +75,7 @@ def utilisation(results: Sequence[SimulationResult]) -> Figure:
     figure = Figure(figsize=(8.0, 1.2 + 1.3 * len(results)), layout="constrained")
     for k, result in enumerate(results):
         axes = figure.add_subplot(len(results), 1, k + 1)
-        first_s, last_s = float(result.trace.submitted_s[0]), float(np.nanmax(result.end_s))
+        first_s, last_s = float(result.trace.submitted_s.min()), float(np.nanmax(result.end_s))
         edges = np.linspace(first_s, max(last_s, first_s + 1.0), _BINS + 1)
         busy = _busy(result, edges)
         axes.fill_between((edges[:-1] - first_s) / _DAY_S, busy, step="post", color=_COLORS[k % len(_COLORS)])

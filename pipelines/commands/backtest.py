@@ -175,8 +175,8 @@ def parse_span(text: str) -> float | None:
     return float(found[1]) * _SECONDS[found[2]]
 
 
-def parse_day(text: str) -> float:
-    """Return the epoch seconds of a date or time, UTC where it names no zone.
+def parse_day(text: str, option: str = "--test-from") -> float:
+    """Return the epoch seconds of a date or time that an option names, UTC where it names no zone.
 
     Raises:
         ArgumentError: it is no date.
@@ -184,9 +184,9 @@ def parse_day(text: str) -> float:
     try:
         moment = pd.Timestamp(text)
     except ValueError as error:
-        raise ArgumentError(f"--test-from {text}: give a date such as 2026-03-01") from error
+        raise ArgumentError(f"{option} {text}: give a date such as 2026-03-01") from error
     if pd.isna(moment):
-        raise ArgumentError(f"--test-from {text}: give a date such as 2026-03-01")
+        raise ArgumentError(f"{option} {text}: give a date such as 2026-03-01")
     return float((moment.tz_localize("UTC") if moment.tzinfo is None else moment).timestamp())
 
 

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 
 from pipelines.commands.backtest import parse_day
+from pipelines.given_options import given_options, ignored_fault
 from pipelines.output_paths import file_faults, folder_faults
 from pipelines.settings import load_settings
 from pipelines.simulation_cluster import SimulatedCluster, cluster_for
@@ -53,10 +54,16 @@ Examples:
 gpus=64, or just cpus or gpus with --load: the fewest units that such a load fits on.
 """
 _WHOLE = 1.0
+_FORECASTS = Path("runs/forecasts")
+_WITHOUT_SCORE = {
+    "unfit": "that no pool can ever hold",
+    "cancelled": "that the policy ended before their end",
+}
 
 
 @app.command(epilog=EXAMPLES)
 def simulate(
+    context: typer.Context,
     table: Annotated[
         Path | None, typer.Argument(help="Canonical job table (Parquet), as 'predictor ingest' makes it.")
     ] = None,
@@ -103,16 +110,22 @@ def simulate(
     refitted as the log grows, and kept for the next run.
     """
     chosen = contenders(policy)
-    _check_options(table, cluster, snapshot, json_out, plot, emergencies)
-    _check_numbers({"--load": load, "--mtbf": mtbf, "--repair": repair}, checkpoint, restart_cost)
+    span, faults = _span(since, until)
+    faults += _option_faults(table, cluster, snapshot, given_options(context))
+    faults += [*file_faults("--json", json_out), *folder_faults("--plot", plot)]
+    if any(each.needs_forecasts for each in chosen) and snapshot is None:
+        faults += _forecast_faults(forecasts)
+    faults += _number_faults({"--load": load, "--mtbf": mtbf, "--repair": repair}, checkpoint, restart_cost)
+    if not 0 <= emergencies < 1:
+        faults.append(f"--emergencies {emergencies}: give a share from 0 up to below 1, such as 0.05")
+    if faults:
+        raise ArgumentError("options cannot be used", faults=faults)
     if snapshot is not None:
         _what_if(snapshot, chosen, json_out, plot)
         return
     assert table is not None  # noqa: S101  (else there is a fault; for the type checker)
-    frame = read_table(table)
-    span = {} if since is None else {"from_s": parse_day(since)}
-    span |= {} if until is None else {"to_s": parse_day(until)}
     units = cluster_for(cluster).units
+    frame = read_table(table)
     trace = build_trace(frame, units=units, queue=queue, kill_at_limit=kill, **span)
     place = cluster_for(cluster, trace, load)
     if load is not None and place.is_given:
@@ -137,23 +150,21 @@ def simulate(
             if forecasts is not None and forecasts.is_file():
                 quantiles_s = read_forecasts(forecasts, frame)
             else:
-                quantiles_s = forecasts_of(
-                    frame, forecasts or Path("runs/forecasts"), seed=seed, progress=tell
-                )
+                quantiles_s = forecasts_of(frame, forecasts or _FORECASTS, seed=seed, progress=tell)
         _warm_up(chosen[0], trace, place)
         results = [
             _play(each, trace, place, quantiles_s, outages, _teller(bar, task, each.name)) for each in chosen
         ]
+    offered = trace.offered_load(place.total)
     document = simulation_document(results) | {
         "trace": {
             "table": table.name, "fingerprint": fingerprint(frame), "jobs": len(trace),
             "left_out": dict(trace.left_out), "units": place.total, "unit": units, "seed": seed,
-            "offered_load": trace.offered_load(place.total),
+            "offered_load": None if math.isnan(offered) else offered,
         }
     }  # fmt: skip
-    title = (
-        f"{len(trace):,} jobs on {place.total:,} {place.units}, load {trace.offered_load(place.total):.2f}"
-    )
+    told = "" if math.isnan(offered) else f", load {offered:.2f}"
+    title = f"{len(trace):,} jobs on {place.total:,} {place.units}{told}"
     show(results, title, Console())
     _write(json_out, document)
     figures = simulation_figures(results) if plot is not None or track else {}
@@ -230,9 +241,23 @@ def _what_if(path: Path, chosen: Sequence[Contender], json_out: Path | None, plo
     _draw(plot, simulation_figures(results) if plot is not None else {})
 
 
-def _check_numbers(
+def _span(since: str | None, until: str | None) -> tuple[dict[str, float], list[str]]:
+    """Return the bounds of the submissions, and what is wrong with them."""
+    span: dict[str, float] = {}
+    faults = []
+    for name, option, text in (("from_s", "--from", since), ("to_s", "--to", until)):
+        try:
+            span |= {} if text is None else {name: parse_day(text, option)}
+        except ArgumentError as error:
+            faults.append(error.message)
+    if len(span) > 1 and span["from_s"] >= span["to_s"]:
+        faults.append(f"--from {since}, --to {until}: no time lies between them; give the earlier day first")
+    return span, faults
+
+
+def _number_faults(
     above_0: Mapping[str, float | None], checkpoint_s: float | None, restart_cost_s: float
-) -> None:
+) -> list[str]:
     faults = [
         f"{option} {value:g}: give a number above 0"
         for option, value in above_0.items()
@@ -241,28 +266,29 @@ def _check_numbers(
     for option, span_s in (("--checkpoint", checkpoint_s), ("--restart-cost", restart_cost_s)):
         if span_s is not None and not 0 <= span_s < math.inf:
             faults.append(f"{option} {span_s:g}: give a number of seconds, 0 or more")
-    if faults:
-        raise ArgumentError("the command cannot be run", faults=faults)
+    return faults
 
 
-def _check_options(
-    table: Path | None,
-    cluster: str,
-    snapshot: Path | None,
-    json_out: Path | None,
-    plot: Path | None,
-    emergencies: float,
-) -> None:
+def _forecast_faults(path: Path | None) -> list[str]:
+    if path is None or path.suffix != ".npz":
+        return [] if path is not None and path.is_file() else folder_faults("--forecasts", path or _FORECASTS)
+    return [] if path.is_file() else [f"--forecasts {path}: there is no such file; name it, or a folder"]
+
+
+def _option_faults(
+    table: Path | None, cluster: str, snapshot: Path | None, given: Mapping[str, str]
+) -> list[str]:
     faults = []
     if (table is None) == (snapshot is None):
         faults.append("give either a job table to play or --snapshot of a live queue")
     if table is not None and not cluster:
         faults.append("--cluster is missing: a file, an example, cpus=N or gpus=N")
-    faults += [*file_faults("--json", json_out), *folder_faults("--plot", plot)]
-    if not 0 <= emergencies < 1:
-        faults.append(f"--emergencies {emergencies}: give a share from 0 up to below 1, such as 0.05")
-    if faults:
-        raise ArgumentError("options cannot be used", faults=faults)
+    if snapshot is not None:
+        played_on = {"table", "snapshot", "policy", "json_out", "plot"}
+        faults += ignored_fault(given, given.keys() - played_on, "a snapshot is played on as it is")
+    elif "mtbf" not in given:
+        faults += ignored_fault(given, {"repair"}, "without --mtbf no node fails")
+    return faults
 
 
 def _write(path: Path | None, document: Mapping[str, Any]) -> None:
@@ -293,18 +319,18 @@ def show(results: Sequence[SimulationResult], title: str, console: Console) -> N
     table.add_column("policy", no_wrap=True)
     for head in ("wait s", "p95", "p99", "max", "bsld", "util", "evicted", "lost h", "kept", "jobs/s"):
         table.add_column(head, justify="right")
-    for result in results:
-        table.add_row(result.name, *_cells(score(result), len(trace) / max(result.elapsed_s, 1e-9)))
+    scored = [(result, score(result)) for result in results]
+    without_score = [name for name in _WITHOUT_SCORE if any(getattr(scores, name) for _, scores in scored)]
+    for head in without_score:
+        table.add_column(head, justify="right")
+    for result, scores in scored:
+        cells = _cells(scores, len(trace) / max(result.elapsed_s, 1e-9))
+        table.add_row(result.name, *cells, *(f"{getattr(scores, name):,}" for name in without_score))
     console.print(table)
+    for name in without_score:
+        console.print(f"[dim]{name}: jobs {_WITHOUT_SCORE[name]}, in no score[/dim]", highlight=False)
     for reason, count in trace.left_out.items():
         console.print(f"[dim]left out: {count:,} rows {reason}[/dim]", highlight=False)
-    for result in results:
-        unfinished = len(trace) - int(result.completed.sum())
-        if unfinished:
-            console.print(
-                f"[dim]{result.name}: {unfinished:,} jobs do not fit the cluster or were cancelled[/dim]",
-                highlight=False,
-            )
 
 
 def _cells(scores: PolicyScores, speed: float) -> list[str]:

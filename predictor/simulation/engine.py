@@ -54,6 +54,7 @@ class Player:
         self.nodes: list[tuple[tuple[int, int], ...]] = []
         self.current = [-1] * n  # index of each job's running attempt
         self.resumed_s = [0.0] * n
+        self.down: list[set[int]] = [set() for _ in coordinator.pools]  # nodes of each pool that are gone
         self.promises: dict[int, tuple[float, float, float, float]] = {}
         self.left = n
         self.heap: list[tuple[float, int, int, int]] = []  # instant, kind, job or outage, attempt
@@ -195,20 +196,22 @@ class Player:
 
     def _outage(self, outage: Outage, now_s: float, *, down: bool) -> list[Event]:
         """Take units of a pool away and stop what ran on them, or give them back."""
-        pool = self.coordinator.pools[outage.pool]
+        pool, gone = self.coordinator.pools[outage.pool], self.down[outage.pool]
         events: list[Event] = []
         if down:
-            for job in running_on(outage, pool, self._running(outage.pool)):
+            for job in running_on(outage, pool, self._running(outage.pool), gone):
                 saved_s = self._saved_s(job, now_s)
                 self._stop(job, now_s)
                 self.failures[job] += 1
                 events.append(JobRequeued(now_s=now_s, job_id=self.trace.job_ids[job], saved_s=saved_s))
+            gone.add(outage.node)
+        else:
+            gone.discard(outage.node)
         if pool.node_units:
             units = 0 if down else pool.node_units[outage.node]
             events.append(NodesChanged(now_s=now_s, pool=pool.name, node_units={outage.node: units}))
         else:
-            total = int(self.coordinator.state.capacity.total[outage.pool]) + (-1 if down else 1)
-            events.append(NodesChanged(now_s=now_s, pool=pool.name, total=total))
+            events.append(NodesChanged(now_s=now_s, pool=pool.name, total=pool.total - len(gone)))
         return events
 
     def _running(self, pool: int) -> list[tuple[int, int, tuple[tuple[int, int], ...]]]:

@@ -1,6 +1,6 @@
 """This module draws when nodes fail, and says which jobs a failure stops."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,17 +50,21 @@ def draw_outages(
 
 
 def running_on(
-    outage: Outage, pool: Pool, running: Sequence[tuple[int, int, tuple[tuple[int, int], ...]]]
+    outage: Outage,
+    pool: Pool,
+    running: Sequence[tuple[int, int, tuple[tuple[int, int], ...]]],
+    gone: Collection[int] = (),
 ) -> list[int]:
     """Return the jobs that an outage stops, of (job, units, nodes) of those that run in its pool.
 
-    Where units are only counted, the job that holds the failing one is found by counting through them.
+    Where units are only counted, the job that holds the failing one is found by counting through those that
+    are not ``gone`` already, so that no job runs on units that are not there.
     """
     if pool.node_units:
         return [job for job, _, nodes in running if any(node == outage.node for node, _ in nodes)]
-    passed = 0
+    place, passed = outage.node - sum(node < outage.node for node in gone), 0
     for job, units, _ in running:
         passed += units
-        if outage.node < passed:
+        if place < passed:
             return [job]
     return []

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from predictor.simulation.result import Promises, SimulationResult
+from predictor.simulation.result import CANCELLED, REFUSED, Promises, SimulationResult
 from predictor.simulation.trace import FloatArray
 
 BOUND_S = 10.0
@@ -39,6 +39,8 @@ class PolicyScores:
 
     Attributes:
         jobs: how many ended.
+        unfit, cancelled: how many are in no score, as no pool can ever hold them, or as the policy ended them
+            before their own end.
         mean_jct_s: from submission to end.
         utilisation: busy units over all units, from the first submission to the last end.
         preemptions: evictions. lost_gpu_h: unit hours of work that had to be repeated or was thrown away.
@@ -47,6 +49,8 @@ class PolicyScores:
     """
 
     jobs: int
+    unfit: int
+    cancelled: int
     mean_wait_s: float
     p95_wait_s: float
     p99_wait_s: float
@@ -68,10 +72,12 @@ def score(result: SimulationResult) -> PolicyScores:
     attempts, trace = result.attempts, result.trace
     busy = float(((attempts.end_s - attempts.start_s) * trace.width[attempts.job]).sum())
     useful = float((trace.work_s * trace.width)[done].sum())
-    span_s = float(np.nanmax(result.end_s) - trace.submitted_s[0]) if done.any() else 0.0
+    span_s = float(np.nanmax(result.end_s) - trace.submitted_s.min()) if done.any() else 0.0
     some = len(wait_s) > 0
     return PolicyScores(
         jobs=int(done.sum()),
+        unfit=int((result.outcome == REFUSED).sum()),
+        cancelled=int((result.outcome == CANCELLED).sum()),
         mean_wait_s=float(wait_s.mean()) if some else np.nan,
         p95_wait_s=float(np.quantile(wait_s, 0.95)) if some else np.nan,
         p99_wait_s=float(np.quantile(wait_s, 0.99)) if some else np.nan,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from predictor.contracts.events import CHECKPOINT_KINDS
+from predictor.contracts.job import JobState
 from predictor.data.schema import seconds
 from predictor.errors import ArgumentError, EmptyInputError
 from predictor.scheduling.capacity import Pool
@@ -18,6 +19,7 @@ from predictor.scheduling.capacity import Pool
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 UNITS = ("cpus", "gpus")
+_UNENDED = (JobState.PENDING.value, JobState.RUNNING.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +71,11 @@ class Trace:
         return float(self.submitted_s[-1] - self.submitted_s[0])
 
     def offered_load(self, units: int) -> float:
-        """Return the work that arrives, as a part of what so many units can do meanwhile."""
-        return self.unit_seconds / (units * self.span_s) if self.span_s > 0 else float("inf")
+        """Return the work that arrives, as a part of what so many units can do meanwhile.
+
+        NaN where all jobs arrive at once, as of a single one.
+        """
+        return self.unit_seconds / (units * self.span_s) if self.span_s > 0 else float("nan")
 
     def take(self, which: slice) -> "Trace":
         """Return some of the jobs that follow one another."""
@@ -108,7 +113,10 @@ def build_trace(
     to_s: float = np.inf,
     kill_at_limit: bool = False,
 ) -> Trace:
-    """Return the jobs of a canonical table.
+    """Return the jobs of a canonical table that had ended when it was written.
+
+    A job that still waited or ran is left out: how long it runs is not known, and the time it has had so far
+    would make the schedule too short.
 
     Args:
         frame: canonical job table.
@@ -135,6 +143,7 @@ def build_trace(
         ("of another queue", (frame["queue"] == queue).fillna(False).to_numpy(dtype=bool) | (queue == "")),
         ("outside the time span", (submitted_s >= from_s) & (submitted_s < to_s)),
         (f"without {units}", width > 0),
+        ("had not ended", ~frame["state"].isin(_UNENDED).to_numpy(dtype=bool)),
         ("never ran", elapsed_s > 0),
     ):
         gone = int((left & ~keep).sum())

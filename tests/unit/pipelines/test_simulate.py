@@ -23,7 +23,7 @@ from predictor.simulation.forecasts import refit_times
 
 SCORES = {
     "jobs", "mean_wait_s", "p95_wait_s", "p99_wait_s", "max_wait_s", "mean_bounded_slowdown", "mean_jct_s",
-    "utilisation", "preemptions", "lost_gpu_h", "jain", "promises",
+    "unfit", "cancelled", "utilisation", "preemptions", "lost_gpu_h", "jain", "promises",
 }  # fmt: skip
 
 
@@ -134,6 +134,50 @@ def test_forecasts_are_made_once_and_never_used_for_another_table(table: Path, t
 def test_refits_grow_further_and_further_apart_and_never_follow_the_last_submission() -> None:
     cuts = refit_times(np.arange(10_000.0), 5000.0, 1.3)
     assert cuts == [1000.0, 1301.0, 1692.0, 2200.0, 2861.0, 3720.0, 4837.0]
+
+
+def test_jobs_that_do_not_fit_are_counted_beside_the_scores(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "o.json"
+    arguments = ["simulate", str(table), "--cluster", "cpus=16", "--policy", "easy", "--json", str(out)]
+    assert main(arguments) == 0
+    document = json.loads(out.read_text())
+    scores = document["policies"]["easy"]
+    assert scores["unfit"] > 0
+    assert scores["jobs"] + scores["unfit"] + scores["cancelled"] == document["trace"]["jobs"]
+    printed = capsys.readouterr().out
+    assert "unfit: jobs that no pool can ever hold" in printed
+    assert "cancelled" not in printed
+
+
+def test_a_log_of_one_job_has_no_load(table: Path, tmp_path: Path) -> None:
+    out, one = tmp_path / "o.json", tmp_path / "one.parquet"
+    frame = read_table(table)
+    write_table(frame[frame["state"] == "COMPLETED"].head(1), one)
+    assert main(["simulate", str(one), "--cluster", "cpus=64", "--policy", "easy", "--json", str(out)]) == 0
+    document = json.loads(out.read_text(), parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    assert document["trace"]["offered_load"] is None
+
+
+@pytest.mark.parametrize(
+    ("call", "faults"),
+    [
+        (["t.parquet", "--cluster", "cpus", "--from", "foo", "--to", "bar"], ("--from foo", "--to bar")),
+        (["t.parquet", "--cluster", "cpus", "--from", "2026-02-01", "--to", "2026-01-01"], ("no time lies",)),
+        (["t.parquet", "--cluster", "gpus=0"], ("--cluster gpus=0: give a number above 0",)),
+        (["t.parquet", "--cluster", "cpus", "--forecasts", "no.npz"], ("--forecasts no.npz: there is no",)),
+        (["t.parquet", "--cluster", "cpus", "--repair", "5"], ("--repair: without --mtbf",)),
+        (["--snapshot", "q.json", "--cluster", "cpus", "--load", "2"], ("--cluster, --load: a snapshot",)),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(
+    call: list[str], faults: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", *call]) == EXIT_USAGE
+    told = capsys.readouterr().err
+    for fault in faults:
+        assert fault in told
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from predictor.scheduling.capacity import Pool
 from predictor.simulation.engine import simulate
 from predictor.simulation.failures import draw_outages
 from predictor.simulation.policies import NAMES, arrivals_for, contenders
+from predictor.simulation.report import score
 from predictor.simulation.result import REFUSED, SimulationResult
 from predictor.simulation.trace import Trace
 
@@ -72,6 +73,7 @@ def test_as_many_jobs_come_out_as_went_in_and_no_unit_is_held_twice(
     assert (result.start_s[done] >= trace.submitted_s[done]).all()
     assert (result.wait_s[done] >= -1e-6).all()
     _assert_never_above(result, pools[0].total)
+    assert not score(result).utilisation > 1 + 1e-9
     if on_nodes:
         for node in range(len(pools[0].node_units)):
             _assert_never_above(result, pools[0].node_units[node], node)

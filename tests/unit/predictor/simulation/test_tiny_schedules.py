@@ -107,6 +107,21 @@ def test_a_checkpoint_survives_a_failure() -> None:
     assert result.end_s.tolist() == [130]
 
 
+def test_units_that_fail_at_one_instant_are_all_gone_and_come_back_once() -> None:
+    outages = [Outage(from_s=10, to_s=20 + 5 * node, pool=0, node=node) for node in range(4)]
+    result = play("fifo", trace_of((0, 30, 30, 1), *[(40, 10, 10, 2)] * 4), outages)
+    assert result.end_s.tolist() == [50, 50, 60, 60, 70]
+    assert score(result).utilisation == (10 + 30 + 80) / (4 * 70)
+
+
+def test_no_job_runs_on_units_that_are_gone() -> None:
+    outages = [Outage(from_s=10 + node, to_s=500, pool=0, node=node) for node in range(3)]
+    result = play("fifo", trace_of((0, 100, 100, 2)), outages)
+    assert result.start_s.tolist() == [0]
+    assert result.end_s.tolist() == [600]  # a single unit is left meanwhile
+    assert result.failures.tolist() == [3]
+
+
 def test_nodes_fail_as_often_as_stated() -> None:
     outages = draw_outages(FOUR, from_s=0, to_s=1e6, mean_between_s=1000, repair_s=10, seed=1)
     assert 3700 < len(outages) < 4200
@@ -118,7 +133,7 @@ def test_nodes_fail_as_often_as_stated() -> None:
 def test_a_job_wider_than_the_cluster_is_refused_and_counted() -> None:
     result = play("easy", trace_of((0, 10, 10, 5), (0, 10, 10, 4)))
     assert result.completed.tolist() == [False, True]
-    assert score(result).jobs == 1
+    assert (score(result).jobs, score(result).unfit, score(result).cancelled) == (1, 1, 0)
 
 
 def test_the_scores_of_two_jobs_are_those_worked_out_by_hand() -> None:
@@ -144,6 +159,7 @@ def test_the_offered_load_is_set_by_stretching_the_arrivals() -> None:
     assert slower.submitted_s.tolist() == [0, 200]
     assert slower.offered_load(4) == 0.5
     assert trace.units_for(0.5) == 8
+    assert np.isnan(trace.take(slice(0, 1)).offered_load(4))
     with pytest.raises(ArgumentError, match="load=0"):
         trace.at_load(0, 4)
 
@@ -154,6 +170,13 @@ def test_rows_that_cannot_be_played_are_counted_by_reason() -> None:
     assert trace.left_out == {"without cpus": 1, "never ran": 1}
     with pytest.raises(EmptyInputError, match="check queue"):
         trace_of((0, 0, 10, 1))
+
+
+def test_jobs_that_had_not_ended_are_counted_and_left_out() -> None:
+    states = ["RUNNING", "COMPLETED", "PENDING", "UNKNOWN"]
+    trace = trace_of((0, 10, 10, 1), (0, 10, 10, 1), (0, 0, 10, 1), (0, 10, 10, 1), state=states)
+    assert trace.rows.tolist() == [1, 3]
+    assert trace.left_out == {"had not ended": 2}
 
 
 def test_a_job_that_outlived_its_limit_is_killed_only_when_asked() -> None:
