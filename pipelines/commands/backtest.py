@@ -16,6 +16,7 @@ from rich.table import Table
 
 from pipelines.domain import Document
 from pipelines.duration_domain import report_document
+from pipelines.given_options import given_options, ignored_fault
 from pipelines.measured_backtest import MeasuredBacktest
 from pipelines.output_paths import file_faults, folder_faults
 from pipelines.plots import report_figures
@@ -63,6 +64,7 @@ _LEVELS = (0.5, 0.9, 0.95)
 
 @app.command(epilog=EXAMPLES)
 def backtest(
+    context: typer.Context,
     table: Annotated[
         Path, typer.Argument(help="Canonical job table (Parquet), as 'predictor ingest' makes it.")
     ],
@@ -84,7 +86,7 @@ def backtest(
     Every refit uses only what was known then: later jobs do not exist and
     jobs that ended later still run.
     """
-    refit_s = check_options(target, refit, json_out, plots)
+    refit_s = check_options(target, refit, json_out, plots, given_options(context))
     if target in MEASURED:
         _measured(MEASURED[target], table, seed=seed, json_out=json_out, plots=plots)
         return
@@ -139,8 +141,13 @@ def _tell_written(*paths: Path | None) -> None:
             typer.echo(f"wrote {path}", err=True)
 
 
-def check_options(target: str, refit: str, json_out: Path | None, plots: Path | None) -> float:
+def check_options(
+    target: str, refit: str, json_out: Path | None, plots: Path | None, given: Mapping[str, str]
+) -> float:
     """Return the seconds between refits.
+
+    Args:
+        given: parameter: option, of the options that the call gave.
 
     Raises:
         ArgumentError: one or more options cannot be used; all are listed.
@@ -153,6 +160,8 @@ def check_options(target: str, refit: str, json_out: Path | None, plots: Path | 
         faults.append(
             f"--refit {refit}: give a number above 0 and a unit of {', '.join(_SECONDS)}, such as 7d"
         )
+    if target in MEASURED:
+        faults += ignored_fault(given, {"test_from", "refit"}, f"--target {target} has splits of its own")
     faults += [*file_faults("--json", json_out), *folder_faults("--plots", plots)]
     if len(faults) == 1:
         raise ArgumentError(faults[0])

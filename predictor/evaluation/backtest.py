@@ -134,14 +134,30 @@ def backtest_duration(
 
 
 def _check(log: TrainingLog, test_from_s: float, scored: int) -> None:
+    """Refuse a test date from which nothing can be tested or before which too little was known."""
+    outcomes = log.outcomes
+    ends_s = np.sort(outcomes.end_s[~np.isnan(outcomes.end_s)])
+    known = int((ends_s < test_from_s).sum())
+    if scored and known >= MIN_TRAINING_ROWS:
+        return
     with np.errstate(invalid="ignore"):
-        known = int((log.outcomes.end_s < test_from_s).sum())
-    if scored == 0:
+        last_s = float(outcomes.submitted_s[outcomes.elapsed_s > 0].max(initial=-np.inf))
+    ready_s = float(ends_s[MIN_TRAINING_ROWS - 1]) if len(ends_s) >= MIN_TRAINING_ROWS else np.inf
+    if ready_s >= last_s:
         raise ArgumentError(
-            "no job that ran was submitted from the test date on; choose an earlier --test-from"
+            f"{len(ends_s)} jobs of the log ended; training needs {MIN_TRAINING_ROWS} that had ended before "
+            "a job to test was submitted, and no date has so many before it: ingest more logs"
         )
-    if known < MIN_TRAINING_ROWS:
+    allowed = f"--test-from, after {_utc(ready_s)} and not after {_utc(last_s)}"
+    if not scored:
         raise ArgumentError(
-            f"only {known} jobs had ended by the test date; training needs {MIN_TRAINING_ROWS}: "
-            "choose a later --test-from"
+            f"no job that ran was submitted from {_utc(test_from_s)} on: choose an earlier {allowed}"
         )
+    raise ArgumentError(
+        f"only {known} jobs had ended by {_utc(test_from_s)}; training needs {MIN_TRAINING_ROWS}: "
+        f"choose a later {allowed}"
+    )
+
+
+def _utc(moment_s: float) -> str:
+    return f"{pd.Timestamp(moment_s, unit='s'):%Y-%m-%dT%H:%M:%SZ}"

@@ -62,6 +62,12 @@ def test_all_faulty_options_of_a_backtest_are_told_at_once(
     assert all(text in told for text in ("--target size", "--refit often", "--json"))
 
 
+def test_a_measured_target_takes_no_dates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--target", "vram", "--refit", "1d", "--test-from", "2026-01-01"]
+    assert main(["backtest", str(tmp_path / "t.csv"), *options]) == EXIT_USAGE
+    assert "--test-from, --refit: --target vram has splits of its own" in capsys.readouterr().err
+
+
 def test_an_absent_table_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["backtest", str(tmp_path / "t.parquet"), "--target", "duration"]) == EXIT_USAGE
     assert "predictor ingest" in capsys.readouterr().err

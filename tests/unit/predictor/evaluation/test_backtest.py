@@ -17,6 +17,7 @@ from pipelines.commands.backtest import app
 from predictor.contracts.forecast import DurationForecasts
 from predictor.data.schema import seconds
 from predictor.data.synthetic import WorkloadSpec, generate
+from predictor.data.table import ended_at_s
 from predictor.errors import ArgumentError
 from predictor.evaluation import backtest, report, scores, slices, window
 from predictor.evaluation.backtest import backtest_duration, default_test_from
@@ -287,6 +288,23 @@ def test_a_log_with_too_few_finished_jobs_is_refused(jobs: pd.DataFrame) -> None
 def test_a_test_date_after_all_jobs_is_refused(jobs: pd.DataFrame) -> None:
     with pytest.raises(ArgumentError, match="earlier --test-from"):
         backtest_duration(jobs, test_from_s=SPEC.end_ts + DAY_S, settings=SETTINGS, baselines=())
+
+
+def test_a_refusal_says_which_test_dates_there_are(jobs: pd.DataFrame) -> None:
+    ends_s, submitted_s = np.sort(ended_at_s(jobs)), request_columns(jobs).submitted_s
+    with np.errstate(invalid="ignore"):
+        last_s = submitted_s[jobs["elapsed_s"].to_numpy(dtype=float) > 0].max()
+    told = [f"{pd.Timestamp(at_s, unit='s'):%Y-%m-%dT%H:%M:%SZ}" for at_s in (ends_s[49], last_s)]
+    for test_from_s in (submitted_s.min(), submitted_s.max() + 1.0):
+        with pytest.raises(ArgumentError, match=f"after {told[0]} and not after {told[1]}"):
+            backtest_duration(jobs, test_from_s=test_from_s, settings=SETTINGS, baselines=())
+
+
+@pytest.mark.parametrize("rows", [1, 20])
+def test_a_log_too_short_for_any_test_date_needs_more_logs(jobs: pd.DataFrame, rows: int) -> None:
+    few = jobs.head(rows)
+    with pytest.raises(ArgumentError, match="ingest more logs"):
+        backtest_duration(few, test_from_s=default_test_from(few), settings=SETTINGS, baselines=())
 
 
 def test_training_with_too_few_jobs_is_refused(jobs: pd.DataFrame) -> None:
