@@ -110,7 +110,7 @@ def affinity(
 ) -> None:
     """Say which GPUs, cores and cards of a node a job should use."""
     kind = _node_type(load_cluster(cluster), node_type)
-    hint = choose_gpus(kind, read_cores(free) if free else tuple(range(kind.gpu_count)), gpus)
+    hint = choose_gpus(kind, read_cores(free, "--free") if free else tuple(range(kind.gpu_count)), gpus)
     found = {
         "gpus": list(hint.gpus), "slowest_link": hint.slowest.name, "numa": list(hint.numa),
         "nics": list(hint.nics), "environment": hint.environment, "cpu_bind": hint.cpu_bind,

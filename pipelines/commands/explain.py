@@ -12,6 +12,8 @@ from urllib.request import Request, urlopen
 
 import typer
 
+from pipelines.given_options import given_options, ignored_fault
+from pipelines.output_paths import refuse
 from predictor.errors import FormatError, PipelineError, PredictorError
 from predictor.scheduling.snapshot import restore, state_of
 from predictor.scheduling.views import explain as explain_job
@@ -38,6 +40,7 @@ Document = Mapping[str, Any]  # Any: JSON values
 
 @app.command(epilog=EXAMPLES)
 def explain(
+    context: typer.Context,
     job: Annotated[str, typer.Argument(help="Id of a job that waits or runs.")],
     *,
     url: Annotated[str, typer.Option(help="Service that keeps the queue.")] = "http://127.0.0.1:8000",
@@ -48,7 +51,10 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as the service answers it.")] = False,
 ) -> None:
     """Say why a job has its place in the queue, why it does not run now, and when it may."""
+    given = given_options(context)
     try:
+        if snapshot is not None:
+            refuse(ignored_fault(given, {"url", "key_file"}, "a snapshot is asked instead of a service"))
         found = _from_service(job, url, key_file) if snapshot is None else _from_snapshot(job, snapshot)
     except PredictorError as error:
         typer.echo(str(error), err=True)
@@ -81,7 +87,8 @@ def lines(found: Document) -> list[str]:
     if found["siblings"]:
         told.append(f"  siblings     {found['siblings']}")
     told += [f"  factor       {name:24}{_number(value)}" for name, value in found["factors"].items()]
-    told += [f"  would change {text}" for text in found["would_change"]]
+    label = "would change" if found["state"] == "waiting" else "at present"
+    told += [f"  {label:<12} {text}" for text in found["would_change"]]
     return told
 
 
@@ -109,10 +116,8 @@ def _from_service(job: str, url: str, key_file: Path | None) -> Document | str:
     """Return the explanation of a job, or that there is none of that name."""
     if not url.startswith(("http://", "https://")):
         raise PipelineError(f"--url {url}: begin it with http:// or https://")
-    headers = {}
+    headers = {} if key_file is None else {"Authorization": f"Bearer {_key(key_file)}"}
     try:
-        if key_file is not None:
-            headers["Authorization"] = f"Bearer {key_file.expanduser().read_text().strip()}"
         address = f"{url.rstrip('/')}/v1/jobs/{quote(job, safe='')}/explanation"
         with urlopen(Request(address, headers=headers), timeout=_PATIENCE_S) as answer:  # noqa: S310  (checked)
             return dict(json.load(answer))
@@ -131,6 +136,16 @@ def _from_service(job: str, url: str, key_file: Path | None) -> Document | str:
             f"the service at {url} cannot be asked: {error}; "
             "pass --url of one that runs with a cluster, or --snapshot FILE"
         ) from error
+
+
+def _key(path: Path) -> str:
+    try:
+        key = path.expanduser().read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FormatError(f"--key-file {path} cannot be read: {error}; name the file with the key") from error
+    if not key or not key.isascii() or len(key.split()) > 1:
+        raise FormatError(f"--key-file {path} holds no key; 'predictor keys create' makes one")
+    return key
 
 
 def _number(value: float | None) -> str:

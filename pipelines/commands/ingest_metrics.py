@@ -14,7 +14,7 @@ from rich.table import Table
 
 from pipelines.gpu_metrics import MetricsReport, ingest_metrics, total
 from pipelines.output_paths import file_faults, refuse
-from predictor.data.sources.gpu_metrics.join import JoinOptions
+from predictor.data.sources.gpu_metrics.join import WITHOUT_HOST_AND_JOB, JoinOptions
 from predictor.data.sources.gpu_metrics.registry import AUTO, metric_readers
 from predictor.data.sources.gpu_metrics.samples import MetricOptions, SampleKind
 from predictor.data.sources.times import parse_zone
@@ -109,6 +109,13 @@ def _show(report: MetricsReport, out: Path, console: Console) -> None:
         for reason, count in counts.items():
             fates.add_row(of, reason, f"{count:,}")
     console.print(fates)
+    nameless = report.samples.get(WITHOUT_HOST_AND_JOB, 0)
+    if nameless:
+        console.print(
+            f"[yellow]{nameless:,} samples[/yellow] name neither host nor job and belong to nobody; "
+            f"pass --host NAME or --job-id ID",
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip
     for message in report.skipped:
         console.print(f"[yellow]skipped[/yellow] {escape(message)}", highlight=False)
     console.print(

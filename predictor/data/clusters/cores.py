@@ -7,8 +7,11 @@ from predictor.errors import ArgumentError
 _MOST_CORES = 4096
 
 
-def read_cores(text: str) -> tuple[int, ...]:
-    """Return the cores of a list, ascending; "" = none.
+def read_cores(text: str, what: str = "cores") -> tuple[int, ...]:
+    """Return the cores (or other numbered things) of a list, ascending; "" = none.
+
+    Args:
+        what: what is numbered, for the error.
 
     Raises:
         ArgumentError: it is no list of cores.
@@ -22,7 +25,7 @@ def read_cores(text: str) -> tuple[int, ...]:
         found = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part)
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
         if last < first or last >= _MOST_CORES:
-            raise ArgumentError(f"cores '{part[:40]}' cannot be read; write them as 0-15,32-47")
+            raise ArgumentError(f"{what} '{part[:40]}' cannot be read; write them as 0-15,32-47")
         cores.update(range(first, last + 1))
     return tuple(sorted(cores))
 

@@ -96,6 +96,7 @@ def test_affinity_prints_what_a_launcher_can_source(capsys: pytest.CaptureFixtur
         (["fit-links", "nowhere.txt", "--link", "WIRE"], "is no class"),
         (["affinity", "kth-sp2", "--gpus", "1"], "it has no GPUs"),
         (["affinity", "dgx-a100", "--gpus", "9"], "cannot be chosen"),
+        (["affinity", "dgx-a100", "--gpus", "1", "--free", "a"], "--free 'a' cannot be read"),
     ],
 )
 def test_what_cannot_be_used_is_one_message(

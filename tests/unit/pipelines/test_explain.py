@@ -36,6 +36,25 @@ def test_a_waiting_job_is_explained_in_words_and_as_data(stored: Path) -> None:
     assert data["eta"]["q50_s"] > NOW
 
 
+def test_a_running_job_tells_how_it_is_not_what_would_change(stored: Path) -> None:
+    told = CliRunner().invoke(app, ["j0", "--snapshot", str(stored)]).output
+    assert "at present   It runs in gpu" in told
+    assert "would change" not in told
+    assert "would change" in CliRunner().invoke(app, ["j1", "--snapshot", str(stored)]).output
+
+
+def test_a_key_file_that_cannot_be_used_is_named(stored: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("\n")
+    for name, told in (("absent", "cannot be read"), ("empty", "holds no key")):
+        answer = CliRunner().invoke(app, ["j1", "--key-file", str(tmp_path / name)])
+        assert answer.exit_code == 2
+        assert f"--key-file {tmp_path / name} {told}" in answer.output
+        assert "cannot be asked" not in answer.output
+    both = CliRunner().invoke(app, ["j1", "--snapshot", str(stored), "--key-file", "k"])
+    assert both.exit_code == 2
+    assert "--key-file: a snapshot is asked" in both.output
+
+
 def test_an_unknown_job_and_a_damaged_snapshot_have_their_own_exit_codes(
     stored: Path, tmp_path: Path
 ) -> None:

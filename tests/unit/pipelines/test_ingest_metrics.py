@@ -61,6 +61,29 @@ def test_peaks_are_filled_older_ones_kept_and_everything_is_counted(
     assert "1 jobs filled" in capsys.readouterr().out
 
 
+def test_samples_of_no_host_and_no_job_are_told_with_what_to_pass(
+    jobs: Path, smi: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = ["ingest-metrics", str(smi), "--jobs", str(jobs), "--out", str(tmp_path / "out.parquet")]
+    assert main(call) == 0
+    printed = capsys.readouterr().out
+    assert "40 samples name neither host nor job" in printed
+    assert "--host NAME" in printed
+    assert main([*call, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["samples"] == {"without-host-and-job": 40}
+
+
+@pytest.mark.parametrize("value", ["-5", "0", "nan", "inf"])
+def test_an_interval_that_is_none_is_refused(
+    value: str, jobs: Path, smi: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.parquet"
+    call = [str(smi), "--host", "n1", "--jobs", str(jobs), "--out", str(out), "--interval-s", value]
+    assert main(["ingest-metrics", *call]) == 2
+    assert f"interval_s={value}: give seconds above 0" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_files_without_metrics_are_refused_with_exit_code_2(
     jobs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

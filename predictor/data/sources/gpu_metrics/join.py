@@ -15,6 +15,7 @@ from predictor.errors import ArgumentError, SchemaError
 
 _MS = 1000
 _HOST_STRIDE = 10**14  # milliseconds; larger than any moment, so that host and moment make one sorted key
+WITHOUT_HOST_AND_JOB = "without-host-and-job"
 PEAK_COLUMNS = ("row", "job_id", "attempt", "host", "gpu", "kind", "peak_mib", "samples", "interval_s")
 
 
@@ -83,6 +84,8 @@ def join_samples(
     shared = samples["shared"].to_numpy(dtype=np.bool_)
     fate[shared & (fate != "other-kind")] = "mig-or-shared"
     usable = fate == "no-job-at-that-time"
+    nameless = samples["host"].eq("").to_numpy() & samples["job_id"].eq("").to_numpy()
+    fate[usable & nameless] = WITHOUT_HOST_AND_JOB
     row, sample, why = _by_interval(samples, jobs, usable, owned, options)
     named_row, named_sample = _by_name(samples, jobs, usable)
     rows, taken = np.concatenate([named_row, row]), np.concatenate([named_sample, sample])

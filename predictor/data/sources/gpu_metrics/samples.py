@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from predictor.data.sources.logfile import LogFile
+from predictor.errors import ArgumentError
 
 MIB = 2.0**20
 SAMPLE_COLUMNS = ("host", "gpu", "uuid", "job_id", "moment_s", "used_mib", "kind", "interval_s", "shared")
@@ -39,6 +40,10 @@ class MetricOptions:
     host: str = ""
     job_id: str = ""
     interval_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.interval_s is not None and not 0 < self.interval_s < np.inf:
+            raise ArgumentError(f"interval_s={self.interval_s:g}: give seconds above 0, or leave it out")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
