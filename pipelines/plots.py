@@ -3,7 +3,7 @@
 All functions are pure: a report in, a figure out; nothing is shown or written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,18 +14,21 @@ from pipelines.reports import WindowReport
 _MOST_SLICES = 24
 _MOST_FEATURES = 30
 _OURS, _OTHERS = "#1f5fa8", "#9aa4b0"
+_COLORS = ("#c0504d", "#6a9f3a", "#8064a2", "#d98f2b", "#4bacc6", "#7f7f7f", "#b36b8e", "#2f6f5f")
+_MARKERS = "s^vDPX<>"
 
 
 def reliability_diagram(report: WindowReport, ours: str) -> Figure:
     """Draw the observed share of jobs at or below each quantile against its level, for every model."""
     figure, axes = _figure(5.5, 5.0)
     axes.plot([0, 1], [0, 1], color="black", linewidth=0.8, linestyle=":", label="perfect")
-    for name, scores in sorted(report.models.items(), key=lambda item: item[0] == ours):
-        if scores.coverage:
-            levels = sorted(scores.coverage)
+    for name, (color, marker) in _looks(report.models, ours).items():
+        coverage = report.models[name].coverage
+        if coverage:
+            levels = sorted(coverage)
             axes.plot(
-                levels, [scores.coverage[level] for level in levels], marker="o", label=name,
-                color=_OURS if name == ours else None, linewidth=2.0 if name == ours else 0.8,
+                levels, [coverage[level] for level in levels], marker=marker, label=name, color=color,
+                linewidth=2.0 if name == ours else 0.8,
             )  # fmt: skip
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="level of the quantile", ylabel="share of jobs at or below it")
     axes.set_title(f"Calibration on {report.rows:,} jobs")
@@ -57,11 +60,12 @@ def errors_by_slice(report: WindowReport, ours: str, score: str = "crps_log") ->
         return None
     figure, axes = _figure(7.5, 1.2 + 0.3 * len(parts))
     places = np.arange(len(parts))
-    names = sorted({name for part in parts for name in part.models}, key=lambda name: name == ours)
-    for name in names:
+    for name, (color, marker) in _looks({name for part in parts for name in part.models}, ours).items():
         values = [part.models[name][score] if name in part.models else np.nan for part in parts]
-        color = _OURS if name == ours else _OTHERS
-        axes.scatter(values, places, s=34 if name == ours else 14, color=color, label=name)
+        axes.scatter(
+            values, places, s=34 if name == ours else 18, color=color, marker=marker, label=name,
+            alpha=1.0 if name == ours else 0.8,
+        )  # fmt: skip
     axes.set_yticks(places, [f"{part.name} ({part.rows:,})" for part in parts], fontsize=8)
     axes.invert_yaxis()
     axes.set(xlabel=f"{score} (lower is better)", title=f"{score} by slice")
@@ -105,6 +109,15 @@ def report_figures(report: WindowReport, ours: str) -> dict[str, Figure]:
         "slices_mean_abs_log_ratio.png": errors_by_slice(report, ours, "mean_abs_log_ratio"),
     }
     return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def _looks(names: Collection[str], ours: str) -> dict[str, tuple[str, str]]:
+    """Return color and marker of each model, so that no two look alike; ours comes last, to lie on top."""
+    looks = {
+        name: (_COLORS[at % len(_COLORS)], _MARKERS[(at + at // len(_COLORS)) % len(_MARKERS)])
+        for at, name in enumerate(sorted(set(names) - {ours}))
+    }
+    return looks | ({ours: (_OURS, "o")} if ours in names else {})
 
 
 def _figure(width: float, height: float) -> tuple[Figure, Axes]:
