@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 import msgspec
@@ -17,6 +17,7 @@ from serving.outcome_log import DAY_S, LogAccount, OutcomeLog
 from serving.outcome_rows import FINISHED, SUBMITTED, JobKey, OutcomeRow, row_of
 from serving.ports import Clock
 from serving.problems import Fault, Problem, invalid_request, problem
+from serving.runs import Run, decode_run, encode_run
 from serving.schemas import OutcomeEvent, Receipt
 from serving.seen_events import SeenEvents
 from serving.served_memory import ServedMemory
@@ -26,6 +27,7 @@ from serving.telemetry import Telemetry
 from serving.turns import give_way
 
 _RETRY = (("Retry-After", "5"),)
+_EARLIER = "earlier"  # marks an event of an earlier run in the index
 _TURN = 50  # events between two turns of others
 
 
@@ -35,6 +37,16 @@ class Accepted:
 
     event: OutcomeEvent
     row: OutcomeRow | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fresh:
+    """What one request adds: its rows, and what is known with them of their jobs."""
+
+    rows: list[OutcomeRow] = field(default_factory=list)
+    told: set[tuple[JobKey, str, str]] = field(default_factory=set)  # events by their digests
+    runs: dict[JobKey, Run] = field(default_factory=dict)
+    latest: dict[JobKey, OutcomeRow | None] = field(default_factory=dict)
 
 
 class OpenJobs:
@@ -49,7 +61,7 @@ class OpenJobs:
         self._cluster: dict[str, str] = {}  # of open first attempts that name one
         self._seen = SeenEvents() if seen is None else seen
         self._first_day = 0  # what came before is forgotten
-        self._beside: dict[bytes, str] = {}  # digests for which the index had no room
+        self._beside: dict[bytes, str] = {}  # what the index had no room for
 
     def __len__(self) -> int:
         return len(self._latest)
@@ -62,35 +74,56 @@ class OpenJobs:
         """Return the latest row of an open job."""
         return self._latest.get(job)
 
+    def run(self, job: JobKey) -> Run:
+        """Return what is recorded of the latest run of a job."""
+        text = self._text(_key(job))
+        return Run() if text is None else decode_run(text)
+
+    def was_earlier(self, job: JobKey, event: str, payload: str) -> bool:
+        """Whether this very event is recorded of an earlier run of the same id."""
+        return self._text(_key(job, event, payload)) is not None
+
     def payload(self, job: JobKey, event: str) -> str | None:
-        """Return the digest of the event as it was recorded, None = it was not."""
-        key = _key(job, event)
-        return self._seen.payload(key) or self._beside.get(key)
+        """Return the digest of the event as it was recorded of the latest run, None = it was not."""
+        return self.run(job).payloads.get(event)
 
     def cluster_of(self, job_id: str) -> str | None:
         """Return the cluster that the submission of an open job named."""
         return self._cluster.get(job_id)
 
     def is_over(self, job: JobKey) -> bool:
-        """Whether the end of the job is recorded."""
-        return self.payload(job, FINISHED) is not None
+        """Whether the end of the latest run of the job is recorded."""
+        return self.run(job).is_over
 
     def add(self, row: OutcomeRow) -> bool:
-        """Take up a row; return whether its job was over already."""
-        over = self.is_over(row.job)
-        if row.event == FINISHED:
+        """Take up a row; return whether its run was over already."""
+        before = self.run(row.job)
+        run = before.of(row.submitted_at)
+        day = int(row.recorded_at.timestamp() // DAY_S)
+        if run is not before:
+            for event, payload in before.payloads.items():
+                self._keep(_key(row.job, event, payload), _EARLIER, day)
+        latest = run.latest(self._latest.get(row.job), row)
+        if latest is None:
             self._latest.pop(row.job, None)
+        else:
+            self._latest[row.job] = latest
+        if row.event == FINISHED:
             self._cluster.pop(row.job_id, None)
-        elif not over and (row.event != SUBMITTED or row.job not in self._latest):
-            self._latest[row.job] = row
-            if row.cluster is not None and row.attempt == 0:
-                self._cluster[row.job_id] = row.cluster
-        key = _key(row.job, row.event)
+        elif latest is row and row.cluster is not None and row.attempt == 0:
+            self._cluster[row.job_id] = row.cluster
+        self._keep(_key(row.job), encode_run(run.after(row)), day)
+        return run.is_over
+
+    def _text(self, key: bytes) -> str | None:
+        return self._beside.get(key) or self._seen.payload(key)
+
+    def _keep(self, key: bytes, text: str, day: int) -> None:
         try:
-            self._seen.add(key, row.payload, int(row.recorded_at.timestamp() // DAY_S))
+            self._seen.add(key, text, day)
+            self._beside.pop(key, None)
         except OSError:  # the row is on disk already, so it must be known all the same
-            self._beside[key] = row.payload
-        return over
+            self._beside[key] = text
 
     def forget(self, before_s: float) -> None:
         """Let go of what came on the days before a moment, so that nothing grows for ever; call it often."""
@@ -165,7 +198,7 @@ class Ledger:
     async def record(self, events: Sequence[OutcomeEvent]) -> list[Receipt | Problem]:
         """Record events in order; each gets a receipt, once it is on disk, or a problem."""
         async with self._writing:
-            fresh: dict[tuple[JobKey, str], OutcomeRow] = {}
+            fresh = Fresh()
             checked: list[Accepted | Problem] = []
             try:
                 if math.isfinite(self._memory_s):
@@ -174,8 +207,8 @@ class Ledger:
                     checked.append(self._check(event, fresh))
                     if index % _TURN == _TURN - 1:
                         await give_way()
-                if fresh:
-                    await asyncio.to_thread(self._log.append, list(fresh.values()))
+                if fresh.rows:
+                    await asyncio.to_thread(self._log.append, fresh.rows)
             except OSError as error:
                 self.fault = f"{type(error).__name__}: {error}"
                 self._logger.error("the outcome log cannot be written", exc_info=error)
@@ -183,32 +216,38 @@ class Ledger:
                 checked += [refused] * (len(events) - len(checked))
                 return [item if isinstance(item, Problem) else refused for item in checked]
             self.fault = ""
-            for index, row in enumerate(fresh.values()):
+            for index, row in enumerate(fresh.rows):
                 self._apply(row)
                 if index % _TURN == _TURN - 1:
                     await give_way()
         return [item if isinstance(item, Problem) else self._receipt(item) for item in checked]
 
-    def _check(self, event: OutcomeEvent, fresh: dict[tuple[JobKey, str], OutcomeRow]) -> Accepted | Problem:
+    def _check(self, event: OutcomeEvent, fresh: Fresh) -> Accepted | Problem:
         job: JobKey = (event.cluster, str(event.job_id), event.attempt)
         payload = blake2b(msgspec.json.encode(event), digest_size=8).hexdigest()
-        earlier = fresh.get((job, event.event))
-        recorded = earlier.payload if earlier is not None else self._jobs.payload(job, event.event)
-        if recorded == payload:
+        before = fresh.runs.get(job) or self._jobs.run(job)
+        told = (job, event.event, payload)
+        if before.payloads.get(event.event) == payload or told in fresh.told:
             return Accepted(event=event, row=None)
-        if recorded is not None:
+        if before.payloads and self._jobs.was_earlier(*told):
+            return Accepted(event=event, row=None)
+        run = before.of(event.submitted_at)
+        if event.event in run.payloads:
             self._telemetry.count_outcome(event.event, "conflict")
             detail = (
                 f"'{event.event}' of job '{event.job_id}', attempt {event.attempt}, was recorded otherwise"
             )
             return problem("outcome-conflict", detail)
-        known = fresh.get((job, "started")) or fresh.get((job, SUBMITTED)) or self._jobs.known(job)
+        known = fresh.latest[job] if job in fresh.latest else self._jobs.known(job)
         faults = event_faults(event, known)
         if faults:
             self._telemetry.count_outcome(event.event, "invalid")
             return invalid_request(faults)
         row = row_of(event, known, now_s=self._clock(), payload=payload)
-        fresh[(job, event.event)] = row
+        fresh.rows.append(row)
+        fresh.told.add(told)
+        fresh.runs[job] = run.after(row)
+        fresh.latest[job] = run.latest(known, row)
         return Accepted(event=event, row=row)
 
     def _apply(self, row: OutcomeRow) -> None:
@@ -235,6 +274,7 @@ class Ledger:
         return receipt
 
 
-def _key(job: JobKey, event: str) -> bytes:
+def _key(job: JobKey, *event: str) -> bytes:
+    """Return where the index keeps the latest run of a job, or an event of an earlier one."""
     cluster, job_id, attempt = job
-    return blake2b("\0".join((cluster or "", job_id, str(attempt), event)).encode(), digest_size=12).digest()
+    return blake2b("\0".join((cluster or "", job_id, str(attempt), *event)).encode(), digest_size=12).digest()

@@ -63,7 +63,8 @@ _KINDS = (
     ProblemKind(
         code="outcome-conflict", status=409, title="This event was recorded before with other content",
         explanation="The first record stays. Events are told apart by cluster, job_id, attempt and event; "
-        "count the attempts of a requeued job.",
+        "count the attempts of a requeued job. An id that is used again is another job where its "
+        "submitted_at lies after the recorded end of the one before.",
     ),
     ProblemKind(
         code="job-conflict", status=409, title="The job is not in a state that allows this",

@@ -8,6 +8,7 @@ from predictor.errors import BundleCorruptError
 from serving.evidence import Evidence
 from serving.outcome_rows import FINISHED, STARTED, SUBMITTED, JobKey, OutcomeRow
 from serving.ports import BundleFacts, Forecast, Forecaster
+from serving.runs import Run
 
 
 class ServedModel:
@@ -72,12 +73,12 @@ class ServedModel:
                 self.record(row)
             elif row.submitted_at.timestamp() <= until_s:
                 self._announce(row)
-        finished: set[JobKey] = set()
+        over: dict[JobKey, Run] = {}
         for row in rows:
-            if row.moment_s <= until_s or row.job in finished:
+            if row.moment_s <= until_s or over.get(row.job, Run()).of(row.submitted_at).is_over:
                 continue
             if row.event == FINISHED:
-                finished.add(row.job)
+                over[row.job] = Run().after(row)
             self.record(row)
             count += 1
         return count

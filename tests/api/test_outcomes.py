@@ -61,6 +61,45 @@ async def test_the_same_event_with_other_content_is_a_conflict(harness: Harness)
     assert (other_attempt.status_code, other_cluster.status_code) == (200, 200)
 
 
+AGAIN = {**WHOLE, "submitted_at": 1793700080, "started_at": 1793700090, "ended_at": 1793700190}
+
+
+async def test_an_id_that_is_used_again_after_its_job_has_ended_is_another_job(harness: Harness) -> None:
+    later = [{**SUBMITTED, "submitted_at": "2026-11-03T10:10:00Z"},
+             {**STARTED, "started_at": "2026-11-03T10:20:00Z"},
+             {**FINISHED, "ended_at": "2026-11-03T11:00:00Z"}]  # fmt: skip
+    async with harness.serving() as (client, _):
+        for event in (SUBMITTED, STARTED, FINISHED, *later, WHOLE, AGAIN):
+            answer = await client.post(URL, json=event)
+            assert (answer.status_code, answer.json()["result"]) == (200, "recorded"), answer.text
+        support = (await client.post("/v1/predictions", json={"user": "ada"})).json()["support"]
+    assert [row["elapsed_s"] for row in rows(harness.root, "outcomes")] == [3600.0, 2400.0, 60.0, 100.0]
+    assert support["count"] == 4
+
+
+async def test_events_of_every_run_of_an_id_are_recognised_also_after_a_restart(harness: Harness) -> None:
+    runs = [WHOLE, AGAIN, {**AGAIN, "submitted_at": 1793700200, "started_at": 1793700300,
+                           "ended_at": 1793700400}]  # fmt: skip
+    async with harness.serving() as (client, _):
+        batch = (await client.post(URL, json={"outcomes": [*runs, *runs]})).json()
+        assert [item["result"] for item in batch["outcomes"]] == ["recorded"] * 3 + ["duplicate"] * 3
+    async with harness.serving() as (client, _):
+        for run in runs:
+            assert (await client.post(URL, json=run)).json()["result"] == "duplicate"
+        other = await client.post(URL, json={**runs[2], "state": "COMPLETED"})
+        support = (await client.post("/v1/predictions", json={"user": "ada"})).json()["support"]
+    check_problem(other, 409, "outcome-conflict")
+    assert support["count"] == 3
+
+
+async def test_a_job_that_ended_as_it_was_submitted_is_not_taken_for_another(harness: Harness) -> None:
+    event = {"job_id": "9", "state": "CANCELLED", "submitted_at": 1793700000.1, "ended_at": 1793700000.1}
+    async with harness.serving() as (client, _):
+        assert (await client.post(URL, json=event)).status_code == 200
+        assert (await client.post(URL, json=event)).json()["result"] == "duplicate"
+        check_problem(await client.post(URL, json={**event, "user": "bob"}), 409, "outcome-conflict")
+
+
 async def test_repetitions_are_recognised_after_a_restart(harness: Harness) -> None:
     async with harness.serving() as (client, _):
         await client.post(URL, json=WHOLE)

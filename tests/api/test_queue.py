@@ -406,3 +406,17 @@ async def test_a_question_about_too_many_jobs_is_refused(harness: Harness) -> No
     async with queueing(harness, max_jobs=2) as (client, _):
         answer = await client.post("/v1/what-if", json={"jobs": [job(str(k)) for k in range(3)]})
     check_problem(answer, 422, "too-many-jobs")
+
+
+async def test_every_job_of_an_id_that_is_used_again_is_learned(harness: Harness) -> None:
+    async with queueing(harness) as (client, _):
+        for state in ("COMPLETED", "FAILED", "CANCELLED"):
+            await submit(client, job("again"))
+            harness.clock.now_s += 30.0
+            end = {"event": "finished", "state": state}
+            assert (await client.post("/v1/jobs/again/outcome", json=end)).status_code == 200
+    found = rows(harness.root, "outcomes")
+    assert [(row["state"], row["elapsed_s"]) for row in found] == [
+        ("COMPLETED", 30.0), ("FAILED", 30.0), ("CANCELLED", 30.0)
+    ]  # fmt: skip
+    assert not [event for event in harness.log_events() if "not learned" in event["event"]]
