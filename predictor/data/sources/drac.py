@@ -41,11 +41,9 @@ class DracReader:
         )
         raw = RawRecords(records.table, records.lines, options)
         tres = parse_tres(raw.text("req_tres"))
-        job_id, submitted, started = (
-            raw.text("job_unique_id"),
-            raw.time("submit_time"),
-            raw.time("start_time"),
-        )
+        job_id = raw.text("job_unique_id")
+        elapsed_s = raw.number("elapsed_time").fillna(raw.number("run_time_sec"))
+        submitted, started, ended = raw.life(("submit_time", "start_time", "end_time"), elapsed_s)
         limit_s = raw.number("time_limit_sec")
         columns: dict[str, object] = {
             "job_id": job_id,
@@ -62,8 +60,8 @@ class DracReader:
             "eligible_at": raw.time("eligible_time"),
             "started_at": started,
             "allocated_nodes": raw.number("alloc_nodes"),
-            "ended_at": raw.time("end_time"),
-            "elapsed_s": raw.number("elapsed_time").fillna(raw.number("run_time_sec")),
+            "ended_at": ended,
+            "elapsed_s": elapsed_s,
             "state": translate_words(raw.text("state")),
         }
         return raw.finish(

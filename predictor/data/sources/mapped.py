@@ -20,6 +20,7 @@ from predictor.errors import ArgumentError, EmptyInputError, FormatError
 from predictor.units import parse_size_mib
 
 _PARQUET = b"PAR1"
+_LIFE = ("submitted_at", "started_at", "ended_at")
 _FLAGS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
 
 
@@ -132,9 +133,23 @@ def _convert(
     if column_map.zone is not None and options.zone == "UTC":
         options = replace(options, zone=column_map.zone)
     raw = RawRecords(records.table, records.lines, options)
-    columns = {name: _column(raw, name, where, column_map) for name, where in column_map.columns.items()}
+    local = {
+        name: where.column
+        for name, where in column_map.columns.items()
+        if name in _LIFE and where.column is not None and where.parse != "relative"
+    }
+    columns = {
+        name: _column(raw, name, where, column_map)
+        for name, where in column_map.columns.items()
+        if name not in local
+    }
+    elapsed_s = columns.get("elapsed_s")
+    read = raw.life(
+        [local.get(name, "") for name in _LIFE], elapsed_s if isinstance(elapsed_s, pd.Series) else None
+    )
+    columns |= {name: times for name, times in zip(_LIFE, read, strict=True) if name in local}
     nothing = pd.Series(pd.NaT, index=raw.table.index, dtype=UTC_DTYPE)
-    moments = [columns.get(name) for name in ("submitted_at", "started_at", "ended_at")]
+    moments = [columns.get(name) for name in _LIFE]
     submitted, started, ended = (moment if isinstance(moment, pd.Series) else nothing for moment in moments)
     if "state" not in columns:
         state = pd.Series("UNKNOWN", index=raw.table.index, dtype="str")

@@ -55,7 +55,7 @@ class PhillyJsonReader:
             raise FormatError(f"no element of '{log.name}' is a Philly job; choose another --format")
         raw = RawRecords(text_table([row for _, row in rows]), [at for at, _ in rows], options)
         lost = unreadable_rows([at for at, _ in bad], ["not-a-job"] * len(bad), [text for _, text in bad])
-        started, ended = raw.time("start"), raw.time("end")
+        submitted, started, ended = raw.life(("submit", "start", "end"))
         columns: dict[str, object] = {
             "job_id": raw.text("job_id"),
             "attempt": raw.number("attempt"),
@@ -63,7 +63,7 @@ class PhillyJsonReader:
             "queue": raw.text("vc"),
             "requested_gpus": raw.number("gpus"),
             "requested_nodes": raw.number("nodes"),
-            "submitted_at": raw.time("submit"),
+            "submitted_at": submitted,
             "started_at": started,
             "ended_at": ended,
             "elapsed_s": (ended - started).dt.total_seconds(),

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from predictor.data.faults import Mask, RowFaults
 from predictor.data.schema import ColumnType, conform, empty_column
 from predictor.data.sources.base import ReadOptions, ReadResult, unreadable_rows
-from predictor.data.sources.times import ABSENT_TEXTS, UTC_DTYPE, parse_times
+from predictor.data.sources.repeated_hour import read_in_order
+from predictor.data.sources.times import ABSENT_TEXTS, UTC_DTYPE, ParsedTimes, parse_times
 from predictor.errors import ArgumentError
 
 
@@ -102,13 +103,31 @@ class RawRecords:
 
     def time(self, field: str) -> "pd.Series[pd.Timestamp]":
         """Return a field as UTC times, local ones taken to be of the zone of the options."""
+        return self._times(field).utc
+
+    def life(
+        self, fields: Sequence[str], elapsed_s: "pd.Series[float] | None" = None
+    ) -> list["pd.Series[pd.Timestamp]"]:
+        """Return submission, start and end, local times that come twice read so that they fit together.
+
+        Args:
+            fields: of the three, in this order.
+            elapsed_s: how long each job ran, NaN or None = not known.
+        """
+        known_s = np.full(len(self), np.nan)
+        if elapsed_s is not None:
+            known_s[:] = elapsed_s
+        return read_in_order([self._times(field) for field in fields], known_s)
+
+    def _times(self, field: str) -> ParsedTimes:
         if field not in self.table.columns:
-            return pd.Series(pd.NaT, index=self.table.index, dtype=UTC_DTYPE)
+            nothing = pd.Series(pd.NaT, index=self.table.index, dtype=UTC_DTYPE)
+            return ParsedTimes(utc=nothing, later=nothing, unreadable=np.zeros(len(self), dtype=np.bool_))
         parsed = parse_times(self.table[field], self.options.zone)
         self.fault(f"bad-time:{field}", f"'{field}' is no time", parsed.unreadable)
         self.note("ambiguous-local-time", parsed.ambiguous)
         self.note("nonexistent-local-time", parsed.nonexistent)
-        return parsed.utc
+        return parsed
 
     def fault(self, code: str, sentence: str, rows: "pd.Series[bool] | Mask") -> None:
         """Record that rows cannot be read."""

@@ -34,13 +34,13 @@ def slurm_columns(raw: RawRecords, ids: JobIds) -> dict[str, object]:
     The field names are sacct's, in lower case; the readers of Slurm's other outputs rename theirs to these.
     """
     state = translate_words(raw.text("state"))
-    submitted, started, ended = raw.time("submit"), raw.time("start"), raw.time("end")
+    elapsed_s = raw.number("elapsedraw").fillna(raw.parsed("elapsed", parse_clock_s))
+    submitted, started, ended = raw.life(("submit", "start", "end"), elapsed_s)
     asked, given = parse_tres(raw.text("reqtres")), parse_tres(raw.text("alloctres"))
     given_cpus = given.cpus.fillna(raw.number("alloccpus")).fillna(raw.number("ncpus"))
     given_nodes = raw.number("allocnodes").fillna(raw.number("nnodes")).fillna(given.nodes)
     nodes = raw.parsed("reqnodes", _first_count).fillna(raw.number("nnodes")).fillna(asked.nodes)
     cpus = asked.cpus.fillna(raw.number("reqcpus")).fillna(raw.number("ncpus"))
-    elapsed_s = raw.number("elapsedraw").fillna(raw.parsed("elapsed", parse_clock_s))
     elapsed_s = elapsed_s.fillna((ended - started).dt.total_seconds())
     waiting = (state == "PENDING").to_numpy() | _never_started(raw, state, elapsed_s)
     started = started.mask(waiting)

@@ -27,10 +27,12 @@ class ParsedTimes:
         utc: times, missing where absent or unreadable.
         unreadable: shape (n,), True where there is a text that is no time.
         ambiguous: count of local times that the autumn clock change repeats; the earlier one is taken.
+        later: the same times with the later reading of those that are ambiguous.
         nonexistent: count of local times that the spring clock change skips; moved to its end.
     """
 
     utc: "pd.Series[pd.Timestamp]"
+    later: "pd.Series[pd.Timestamp]"
     unreadable: npt.NDArray[np.bool_]
     ambiguous: int = 0
     nonexistent: int = 0
@@ -60,6 +62,7 @@ def parse_times(texts: "pd.Series[str]", zone: str) -> ParsedTimes:
     counts = np.bincount(codes, minlength=len(distinct))
     return ParsedTimes(
         utc=parsed.utc.take(codes).reset_index(drop=True),
+        later=parsed.later.take(codes).reset_index(drop=True),
         unreadable=parsed.unreadable[codes],
         ambiguous=int(counts[parsed.ambiguous].sum()),
         nonexistent=int(counts[parsed.nonexistent].sum()),
@@ -69,6 +72,7 @@ def parse_times(texts: "pd.Series[str]", zone: str) -> ParsedTimes:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Distinct:
     utc: "pd.Series[pd.Timestamp]"
+    later: "pd.Series[pd.Timestamp]"
     unreadable: npt.NDArray[np.bool_]
     ambiguous: npt.NDArray[np.bool_]
     nonexistent: npt.NDArray[np.bool_]
@@ -88,21 +92,25 @@ def _parse_distinct(texts: "pd.Series[str]", zone: ZoneInfo) -> _Distinct:
         utc.loc[with_offset] = pd.to_datetime(
             texts[with_offset], utc=True, errors="coerce", format="ISO8601"
         ).astype(UTC_DTYPE)  # fmt: skip
+    later = utc.copy()
     if naive.any():
         local = pd.to_datetime(texts[naive], utc=True, errors="coerce", format="ISO8601")
         local = local.dt.tz_localize(None).astype("datetime64[us]")
         if zone.key == "UTC":
-            utc[naive] = local.dt.tz_localize("UTC")
+            utc[naive] = later[naive] = local.dt.tz_localize("UTC")
         else:
             first = np.ones(len(local), dtype=np.bool_)
             strict = local.dt.tz_localize(zone, ambiguous="NaT", nonexistent="shift_forward")
             gapless = local.dt.tz_localize(zone, ambiguous=first, nonexistent="NaT")
             ambiguous[naive] = (strict.isna() & local.notna()).to_numpy()
             nonexistent[naive] = (gapless.isna() & local.notna()).to_numpy()
-            chosen = local.dt.tz_localize(zone, ambiguous=first, nonexistent="shift_forward")
-            utc[naive] = chosen.dt.tz_convert("UTC")
+            for column, reading in ((utc, first), (later, ~first)):
+                chosen = local.dt.tz_localize(zone, ambiguous=reading, nonexistent="shift_forward")
+                column[naive] = chosen.dt.tz_convert("UTC")
     unreadable = utc.isna().to_numpy() & ~absent
-    return _Distinct(utc=utc, unreadable=unreadable, ambiguous=ambiguous, nonexistent=nonexistent)
+    return _Distinct(
+        utc=utc, later=later, unreadable=unreadable, ambiguous=ambiguous, nonexistent=nonexistent
+    )
 
 
 def from_epoch(values: "pd.Series[float]") -> "pd.Series[pd.Timestamp]":
