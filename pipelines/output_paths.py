@@ -10,18 +10,18 @@ from pathlib import Path
 from predictor.errors import ArgumentError
 
 
-def file_faults(option: str, path: Path | None, *, makes_folder: bool = False) -> list[str]:
+def file_faults(option: str, path: Path | None, *, as_whole: bool = False) -> list[str]:
     """Return what is wrong with the file that an option names, [] = nothing.
 
     Args:
-        makes_folder: its folder is made where it is missing.
+        as_whole: it is written beside and then put in place, in a folder that is made where it is missing.
     """
     if path is None:
         return []
     folder = path.absolute().parent
-    if path.is_dir() or not (makes_folder or folder.is_dir()):
+    if path.is_dir() or not (as_whole or folder.is_dir()):
         return [f"{option} {path}: it must name a file in an existing folder"]
-    if not path.exists():
+    if as_whole or not path.exists():
         return folder_faults(option, folder, told=path)
     try:
         if path.is_file():  # not a pipe or terminal

@@ -75,7 +75,7 @@ def ingest_logs(
     reasons. The exit code is 0 also then; it is 2 where a file is empty or of another format.
     """
     parse_zone(tz)
-    refuse(file_faults("--out", out, makes_folder=True))
+    refuse(file_faults("--out", out, as_whole=True))
     names = None if names_key is None else read_names_key(names_key)
     options = ReadOptions(
         zone=tz,

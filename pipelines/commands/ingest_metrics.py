@@ -71,7 +71,7 @@ def main(
     taken = {each.absolute() for each in (*files, gpu_map) if each is not None}
     if len(set(written)) < len(written) or taken & set(written):
         raise ArgumentError("--out and --peaks must be files of their own; one is another's, or is read here")
-    refuse([*file_faults("--out", out, makes_folder=True), *file_faults("--peaks", peaks, makes_folder=True)])
+    refuse([*file_faults("--out", out, as_whole=True), *file_faults("--peaks", peaks, as_whole=True)])
     options = MetricOptions(zone=tz, host=host, job_id=job_id, interval_s=interval_s)
     rules = JoinOptions(kind=kind, least_samples=min_samples, skew_intervals=skew_intervals)
     with Progress(

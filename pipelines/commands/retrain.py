@@ -81,7 +81,7 @@ def retrain(
         return
     refuse(
         [
-            *file_faults("data.table", settings.data.table, makes_folder=True),
+            *file_faults("data.table", settings.data.table, as_whole=True),
             *folder_faults("runs", settings.runs),
             *folder_faults("models.root", settings.models.root),
         ]

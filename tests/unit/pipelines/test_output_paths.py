@@ -30,7 +30,7 @@ UNWRITABLE = Path("/proc")  # nobody can make files there, root included
 def test_a_folder_in_which_nothing_can_be_written_is_found_by_trying(tmp_path: Path) -> None:
     for faults in (
         file_faults("--json", UNWRITABLE / "a.json"),
-        file_faults("--out", UNWRITABLE / "deep" / "a.parquet", makes_folder=True),
+        file_faults("--out", UNWRITABLE / "deep" / "a.parquet", as_whole=True),
         folder_faults("--plot", UNWRITABLE / "plots"),
     ):
         assert len(faults) == 1
@@ -38,6 +38,7 @@ def test_a_folder_in_which_nothing_can_be_written_is_found_by_trying(tmp_path: P
     assert "/proc/a.json" in file_faults("--json", UNWRITABLE / "a.json")[0]
     assert "cannot be written" in file_faults("--json", UNWRITABLE / "version")[0]
     assert file_faults("--json", Path("/dev/null")) == []
+    assert "nothing can be written" in file_faults("--out", UNWRITABLE / "version", as_whole=True)[0]
     kept = tmp_path / "old.json"
     kept.write_text("kept")
     assert file_faults("--json", kept) == []
