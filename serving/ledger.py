@@ -193,10 +193,18 @@ class Ledger:
 
     def faults(self, event: OutcomeEvent) -> list[Fault]:
         """Return what is wrong with an event as a whole, given what is known of its job."""
-        return event_faults(event, self._jobs.known((event.cluster, str(event.job_id), event.attempt)))
+        known = self._jobs.known((event.cluster, str(event.job_id), event.attempt))
+        return event_faults(event, known, now_s=self._clock())
 
-    async def record(self, events: Sequence[OutcomeEvent]) -> list[Receipt | Problem]:
-        """Record events in order; each gets a receipt, once it is on disk, or a problem."""
+    async def record(
+        self, events: Sequence[OutcomeEvent], *, told_at_s: float | None = None
+    ) -> list[Receipt | Problem]:
+        """Record events in order; each gets a receipt, once it is on disk, or a problem.
+
+        Args:
+            told_at_s: the present instant of who tells them, None = this ledger's own.
+        """
+        now_s = self._clock() if told_at_s is None else told_at_s
         async with self._writing:
             fresh = Fresh()
             checked: list[Accepted | Problem] = []
@@ -204,7 +212,7 @@ class Ledger:
                 if math.isfinite(self._memory_s):
                     self._jobs.forget(self._clock() - self._memory_s)
                 for index, event in enumerate(events):
-                    checked.append(self._check(event, fresh))
+                    checked.append(self._check(event, fresh, now_s))
                     if index % _TURN == _TURN - 1:
                         await give_way()
                 if fresh.rows:
@@ -222,7 +230,7 @@ class Ledger:
                     await give_way()
         return [item if isinstance(item, Problem) else self._receipt(item) for item in checked]
 
-    def _check(self, event: OutcomeEvent, fresh: Fresh) -> Accepted | Problem:
+    def _check(self, event: OutcomeEvent, fresh: Fresh, now_s: float) -> Accepted | Problem:
         job: JobKey = (event.cluster, str(event.job_id), event.attempt)
         payload = blake2b(msgspec.json.encode(event), digest_size=8).hexdigest()
         before = fresh.runs.get(job) or self._jobs.run(job)
@@ -239,7 +247,7 @@ class Ledger:
             )
             return problem("outcome-conflict", detail)
         known = fresh.latest[job] if job in fresh.latest else self._jobs.known(job)
-        faults = event_faults(event, known)
+        faults = event_faults(event, known, now_s=now_s)
         if faults:
             self._telemetry.count_outcome(event.event, "invalid")
             return invalid_request(faults)

@@ -9,6 +9,7 @@ from serving.problems import Fault
 from serving.schemas import OutcomeEvent, as_epoch_s
 
 CLOCK_SLACK_S = 1.0  # the two ends of a span may be rounded differently
+MOST_AHEAD_S = 900.0  # clocks of machines differ by less, time zones by no less
 
 FINAL_STATES = tuple(state.value for state in JobState if state.is_final)
 _RAN_STATES = frozenset({"COMPLETED", "OUT_OF_MEMORY", "TIMEOUT", "PREEMPTED", "NODE_FAIL"})
@@ -22,13 +23,13 @@ _FOREIGN = {
 }  # fmt: skip
 
 
-def event_faults(event: OutcomeEvent, known: OutcomeRow | None) -> list[Fault]:
-    """Return all faults of an event, given the job's earlier row."""
+def event_faults(event: OutcomeEvent, known: OutcomeRow | None, *, now_s: float) -> list[Fault]:
+    """Return all faults of an event, given the job's earlier row and the present instant."""
     faults: list[Fault] = []
     for name in ("submitted_at", "started_at", "ended_at"):
         moment = getattr(event, name)
         if moment is not None:
-            faults += moment_faults(name, moment)
+            faults += moment_faults(name, moment) or _future_faults(name, as_epoch_s(moment), now_s)
     needed = _NEEDED[event.event]
     if getattr(event, needed) is None:
         faults.append(_missing(needed, f"a '{event.event}' event needs '{needed}'"))
@@ -42,6 +43,17 @@ def event_faults(event: OutcomeEvent, known: OutcomeRow | None) -> list[Fault]:
     if event.event == FINISHED:
         faults += _end_faults(event, known)
     return faults or _order_faults(event, known)
+
+
+def _future_faults(name: str, moment_s: float, now_s: float) -> list[Fault]:
+    ahead_s = moment_s - now_s
+    if ahead_s <= MOST_AHEAD_S:
+        return []
+    detail = (
+        f"'{name}' is {ahead_s:.0f} s ahead of this service's clock; at most {MOST_AHEAD_S:.0f} s are taken: "
+        f"correct clock or time zone, or send it once it has happened"
+    )
+    return [Fault(pointer=f"/{name}", code="in-the-future", detail=detail)]
 
 
 def _end_faults(event: OutcomeEvent, known: OutcomeRow | None) -> list[Fault]:

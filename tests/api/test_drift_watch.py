@@ -111,13 +111,14 @@ async def test_an_error_that_grew_beyond_that_of_the_gate_asks_for_a_retraining(
     async with queueing(watched, retrain_request=request) as (client, services):
         for number in range(150):
             walltime_s = USUAL[number]
+            began_s = now_s - 0.8 * walltime_s
             job = {
                 "job_id": str(number),
                 "requested_gpus": 1,
                 "walltime_s": walltime_s,
-                "submitted_at": now_s,
+                "submitted_at": began_s,
             }
-            times = {"started_at": now_s, "ended_at": now_s + 0.8 * walltime_s}
+            times = {"started_at": began_s, "ended_at": now_s}
             for event in (
                 {**job, "event": "submitted"},
                 {"job_id": str(number), "event": "finished", "state": "COMPLETED", **times},

@@ -68,6 +68,7 @@ async def test_an_id_that_is_used_again_after_its_job_has_ended_is_another_job(h
     later = [{**SUBMITTED, "submitted_at": "2026-11-03T10:10:00Z"},
              {**STARTED, "started_at": "2026-11-03T10:20:00Z"},
              {**FINISHED, "ended_at": "2026-11-03T11:00:00Z"}]  # fmt: skip
+    harness.clock.now_s += 3600.0
     async with harness.serving() as (client, _):
         for event in (SUBMITTED, STARTED, FINISHED, *later, WHOLE, AGAIN):
             answer = await client.post(URL, json=event)
@@ -151,6 +152,37 @@ async def test_every_fault_of_an_event_is_named(harness: Harness, story: str) ->
     assert rows(harness.root, "outcomes") == []
 
 
+@pytest.mark.parametrize(("ahead_s", "status"), [(900, 200), (901, 422), (365 * 86400, 422)])
+async def test_what_has_not_happened_yet_is_refused_and_a_skew_of_clocks_is_not(
+    harness: Harness, ahead_s: int, status: int
+) -> None:
+    late = {**WHOLE, "job_id": "late", "ended_at": harness.clock.now_s + ahead_s}
+    async with harness.serving() as (client, _):
+        answer = await client.post(URL, json={"outcomes": [WHOLE, late]})
+        one = await client.post(URL, json=late)
+    assert [item["status"] for item in answer.json()["outcomes"]] == [200, status]
+    assert [row["job_id"] for row in rows(harness.root, "outcomes")] == ["2", "late"][
+        : 2 if status == 200 else 1
+    ]
+    if status == 422:
+        check_problem(one, 422, "invalid-request")
+        (fault,) = one.json()["errors"]
+        assert (fault["pointer"], fault["code"]) == ("/ended_at", "in-the-future")
+        assert f"{ahead_s} s ahead" in fault["detail"]
+        assert "at most 900 s" in fault["detail"]
+
+
+@pytest.mark.parametrize(("event", "field"), [(SUBMITTED, "submitted_at"), (STARTED, "started_at")])
+async def test_submissions_and_starts_of_the_future_are_refused_too(
+    harness: Harness, event: dict[str, Any], field: str
+) -> None:
+    async with harness.serving() as (client, _):
+        await client.post(URL, json={**SUBMITTED, "job_id": "1" if event is STARTED else "0"})
+        answer = await client.post(URL, json={**event, field: harness.clock.now_s + 3600})
+    check_problem(answer, 422, "invalid-request")
+    assert pointers(answer) == [f"/{field}"]
+
+
 async def test_a_job_cancelled_in_the_queue_needs_no_start(harness: Harness) -> None:
     event = {"job_id": "9", "state": "CANCELLED", "submitted_at": 1793700000, "ended_at": 1793700070}
     async with harness.serving() as (client, _):
@@ -232,6 +264,7 @@ async def test_a_body_of_another_shape_is_refused(harness: Harness, body: str) -
 
 
 async def test_the_documented_examples_are_recorded(harness: Harness) -> None:
+    harness.clock.now_s += 2 * 86400.0  # the last of them ends on the next day
     async with harness.serving() as (client, _):
         for name in ("submitted", "started", "finished", "unannounced", "batch"):
             answer = await client.post(URL, json=OUTCOME_REQUESTS[name]["value"])

@@ -420,3 +420,12 @@ async def test_every_job_of_an_id_that_is_used_again_is_learned(harness: Harness
         ("COMPLETED", 30.0), ("FAILED", 30.0), ("CANCELLED", 30.0)
     ]  # fmt: skip
     assert not [event for event in harness.log_events() if "not learned" in event["event"]]
+
+
+async def test_what_the_queue_tells_is_learned_though_the_clock_was_set_back(harness: Harness) -> None:
+    async with queueing(harness) as (client, _):
+        await submit(client, job("a"))
+        harness.clock.now_s -= 4 * 3600.0  # that of the queue goes on
+        answer = await client.post("/v1/jobs/a/outcome", json={"event": "finished", "state": "FAILED"})
+        assert answer.status_code == 200
+    assert [row["job_id"] for row in rows(harness.root, "outcomes")] == ["a"]
