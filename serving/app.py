@@ -1,6 +1,6 @@
 """This module makes the ASGI app of a service; importing it makes nothing."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -8,7 +8,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from predictor import __version__
@@ -135,8 +135,11 @@ def _add_problem_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def on_status(request: Request, error: HTTPException) -> Response:
-        headers = tuple((error.headers or {}).items())
-        return _respond(request, status_problem(error.status_code, _detail(request, error), headers))
+        headers = dict(error.headers or {})
+        if error.status_code == 405:  # the framework names the methods of the first route that matches only
+            headers["Allow"] = _allowed(app, request)
+        answer = status_problem(error.status_code, _detail(request, error, headers), tuple(headers.items()))
+        return _respond(request, answer)
 
     @app.exception_handler(RequestValidationError)
     async def on_validation(request: Request, error: RequestValidationError) -> Response:
@@ -145,11 +148,21 @@ def _add_problem_handlers(app: FastAPI) -> None:
         )
 
 
-def _detail(request: Request, error: HTTPException) -> str:
+def _allowed(app: FastAPI, request: Request) -> str:
+    """Return the methods that some route takes at the path of a request."""
+    found: set[str] = set()
+    for route in app.router.routes:
+        methods = getattr(route, "methods", None)
+        if methods and route.matches(request.scope)[0] is not Match.NONE:
+            found |= methods
+    return ", ".join(sorted(found))
+
+
+def _detail(request: Request, error: HTTPException, headers: Mapping[str, str]) -> str:
     if error.status_code == 404:
         return f"there is nothing at '{request.url.path[:200]}'; the paths are listed in /openapi.json"
     if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "other methods")
+        allowed = headers["Allow"]
         return f"'{request.url.path[:200]}' takes {allowed}, not {request.method}"
     return str(error.detail)
 

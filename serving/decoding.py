@@ -72,7 +72,11 @@ def find_faults(value: object, struct: type[Struct]) -> list[Fault]:
         try:
             converted = msgspec.convert(value[name], type=field.type, str_keys=True)
         except msgspec.ValidationError as error:
-            faults += _item_faults(field.type, name, value[name]) or [_fault_of(error, name, value[name])]
+            faults += (
+                _item_faults(field.type, name, value[name])
+                or _word_faults(field.type, name, value[name])
+                or [_fault_of(error, name, value[name])]
+            )
             continue
         if name.endswith("_at") and converted is not None:
             faults += moment_faults(name, converted)
@@ -94,6 +98,17 @@ def _item_faults(kind: object, name: str, value: object) -> list[Fault]:
         for place, one in enumerate(value)
         for fault in find_faults(one, item.cls)
     ]
+
+
+def _word_faults(kind: object, name: str, value: object) -> list[Fault]:
+    """Return the fault of a text that is none of the words of a field; none where it is no such field."""
+    found = msgspec.inspect.type_info(kind)
+    options = found.types if isinstance(found, msgspec.inspect.UnionType) else (found,)
+    words = [word for one in options if isinstance(one, msgspec.inspect.LiteralType) for word in one.values]
+    if not words or not isinstance(value, str):
+        return []
+    detail = f"{_quote(value)} is not allowed; allowed are {', '.join(map(str, words))}"
+    return [Fault(pointer=f"/{name}", code="invalid", detail=detail)]
 
 
 def moment_faults(name: str, moment: datetime | float) -> list[Fault]:

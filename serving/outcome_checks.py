@@ -1,5 +1,6 @@
 """This module checks what types cannot: times in range and in order, and fields that fit the event."""
 
+from datetime import datetime
 from itertools import pairwise
 
 from predictor.contracts.job import JobState
@@ -29,7 +30,7 @@ def event_faults(event: OutcomeEvent, known: OutcomeRow | None, *, now_s: float)
     for name in ("submitted_at", "started_at", "ended_at"):
         moment = getattr(event, name)
         if moment is not None:
-            faults += moment_faults(name, moment) or _future_faults(name, as_epoch_s(moment), now_s)
+            faults += moment_faults(name, moment) or future_faults(name, moment, now_s)
     needed = _NEEDED[event.event]
     if getattr(event, needed) is None:
         faults.append(_missing(needed, f"a '{event.event}' event needs '{needed}'"))
@@ -45,8 +46,9 @@ def event_faults(event: OutcomeEvent, known: OutcomeRow | None, *, now_s: float)
     return faults or _order_faults(event, known)
 
 
-def _future_faults(name: str, moment_s: float, now_s: float) -> list[Fault]:
-    ahead_s = moment_s - now_s
+def future_faults(name: str, moment: datetime | float, now_s: float) -> list[Fault]:
+    """Return the fault of a moment that has yet to come; none = it has come, but for a skew of clocks."""
+    ahead_s = as_epoch_s(moment) - now_s
     if ahead_s <= MOST_AHEAD_S:
         return []
     detail = (

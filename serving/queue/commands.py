@@ -24,13 +24,13 @@ from serving.engine.changes import decision_view
 from serving.engine.engine import Engine
 from serving.engine.steps import Applied
 from serving.names import Names
-from serving.outcome_checks import FINAL_STATES
 from serving.ports import Forecast
 from serving.problems import Fault, Problem, ProblemError, invalid_request, problem, problem_of
 from serving.queue.node_changes import node_events
 from serving.queue.once import Once, audit_of
 from serving.queue.operation import Call, Reply
 from serving.queue.refusals import conflict, duplicate, refused
+from serving.queue.reports import report_faults
 from serving.queue.schemas import (
     ChangeReceipt,
     ClassChange,
@@ -215,6 +215,9 @@ class QueueCommands:
             raise ProblemError(invalid_request([
                 Fault(pointer="", code="missing", detail="give workload_class or deadline_at")
             ]))  # fmt: skip
+        faults = [] if body.deadline_at is None else moment_faults("deadline_at", body.deadline_at)
+        if faults:
+            raise ProblemError(invalid_request(faults))
         deadline_s = None if body.deadline_at is None else as_epoch_s(body.deadline_at)
 
         async def work() -> Reply:
@@ -236,10 +239,7 @@ class QueueCommands:
         """Take up what happened to a job."""
         body = call.body
         assert isinstance(body, JobOutcome)  # noqa: S101
-        faults = [] if body.at is None else moment_faults("at", body.at)
-        if body.event == "finished" and body.state is not None and body.state not in FINAL_STATES:
-            detail = f"'{body.state[:60]}' is no final state; allowed are {', '.join(FINAL_STATES)}"
-            faults.append(Fault(pointer="/state", code="not-allowed", detail=detail))
+        faults = report_faults(body, self._engine.now_s())
         if faults:
             raise ProblemError(invalid_request(faults))
         return await self._once.run(call, lambda: self._outcome(call, self._known(call), body))

@@ -18,7 +18,10 @@ from serving.schemas import (
 
 LONGEST_JOB_ID = 255  # characters, as the audit trail keeps them
 
-JobId = Annotated[str, Meta(min_length=1, max_length=LONGEST_JOB_ID, pattern=NO_NUL)] | int
+JobId = (
+    Annotated[str, Meta(min_length=1, max_length=LONGEST_JOB_ID, pattern=NO_NUL)]
+    | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+)
 Note = Annotated[str, Meta(max_length=LONGEST_NAME, pattern=NO_NUL)]
 Probability = Annotated[float, Meta(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Meta(gt=0, le=1e10)]

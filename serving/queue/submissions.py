@@ -7,6 +7,7 @@ import numpy as np
 from predictor.contracts.events import JobSubmitted
 from predictor.contracts.forecast import LEVELS, MIN_DURATION_S
 from predictor.contracts.request import JobRequest
+from serving.decoding import moment_faults
 from serving.ports import Forecast
 from serving.problems import Fault
 from serving.queue.schemas import ForecastOverride, Submission
@@ -43,6 +44,8 @@ def submission_faults(submission: Submission) -> list[Fault]:
     if submission.submitted_at is not None:
         detail = "the queue takes a job at the moment of its submission; leave submitted_at out"
         faults.append(Fault(pointer="/submitted_at", code="not-allowed", detail=detail))
+    if submission.deadline_at is not None:
+        faults += moment_faults("deadline_at", submission.deadline_at)
     if submission.walltime_s is not None and submission.walltime_s <= 0:
         faults.append(Fault(pointer="/walltime_s", code="out-of-range", detail="walltime_s must be above 0"))
     if submission.forecast is not None:

@@ -86,6 +86,10 @@ FAULTY: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no quantile": (job("a", forecast={"quantiles_s": {"median": 3}}), ["/forecast/quantiles_s"]),
     "a digit that is none": (job("a", forecast={"quantiles_s": {"q5²": 3}}), ["/forecast/quantiles_s"]),
     "falling quantiles": (job("a", forecast={"quantiles_s": {"q1": 3, "q5": 2}}), ["/forecast/quantiles_s"]),
+    "a name with U+0000": (job("a", user="x\0y"), ["/user"]),
+    "an id of too many digits": ({**job("a"), "job_id": 10**300}, ["/job_id"]),
+    "a deadline in milliseconds": (job("a", deadline_at=1793698200000), ["/deadline_at"]),
+    "a word that is none": (job("a", checkpoint_kind="some"), ["/checkpoint_kind"]),
     "both kinds": (job("a", forecast={"duration_s": 3, "quantiles_s": {"q50": 2}}), ["/forecast/duration_s"]),
     "several": (job("a", walltime_s=0, attempt=1), ["/attempt", "/walltime_s"]),
 }  # fmt: skip
@@ -429,3 +433,38 @@ async def test_what_the_queue_tells_is_learned_though_the_clock_was_set_back(har
         answer = await client.post("/v1/jobs/a/outcome", json={"event": "finished", "state": "FAILED"})
         assert answer.status_code == 200
     assert [row["job_id"] for row in rows(harness.root, "outcomes")] == ["a"]
+
+
+@pytest.mark.parametrize(("body", "pointer", "says"), [
+    ({"event": "started", "state": "COMPLETED"}, "/state", "with the event 'finished' only"),
+    ({"event": "finished", "saved_s": 3}, "/saved_s", "with the event 'progress' only"),
+    ({"event": "finished", "at": 1_793_700_000 + 86400}, "/at", "ahead of this service's clock"),
+    ({"event": "paused"}, "/event", "allowed are finished, progress, started"),
+])  # fmt: skip
+async def test_a_report_that_would_not_count_as_it_is_meant_is_refused_with_what_is_allowed(
+    harness: Harness, body: dict[str, Any], pointer: str, says: str
+) -> None:
+    async with queueing(harness) as (client, _):
+        await submit(client, job("a"))
+        answer = await client.post("/v1/jobs/a/outcome", json=body)
+        check_problem(answer, 422, "invalid-request")
+        assert pointers(answer) == [pointer]
+        assert says in answer.json()["errors"][0]["detail"]
+        assert (await get(client, "/v1/jobs"))["total"] == 1
+
+
+async def test_a_deadline_in_milliseconds_changes_no_job(harness: Harness) -> None:
+    async with queueing(harness) as (client, _):
+        await fill(client)
+        await submit(client, job("a"))
+        answer = await client.patch("/v1/jobs/a", json={"deadline_at": 1793698200000})
+        check_problem(answer, 422, "invalid-request")
+        assert pointers(answer) == ["/deadline_at"]
+
+
+async def test_an_address_names_every_method_that_it_takes(harness: Harness) -> None:
+    async with queueing(harness) as (client, _):
+        answer = await client.put("/v1/jobs")
+        check_problem(answer, 405, "method-not-allowed")
+        assert answer.headers["allow"] == "GET, HEAD, POST"
+        assert "takes GET, HEAD, POST, not PUT" in answer.json()["detail"]
