@@ -14,13 +14,13 @@ from pipelines.ingest import ingest
 from pipelines.outcomes import outcome_table
 from pipelines.settings import DataSettings, SourceSettings
 from predictor.contracts.job import JobState
+from predictor.data.runs import IDENTITY, run_numbers
 from predictor.data.schema import conform
 from predictor.data.sources.base import ReadOptions
 from predictor.data.sources.column_map import read_column_map
 from predictor.data.table import read_metadata, read_table, write_table
 from predictor.errors import EmptyInputError
 
-IDENTITY = ["cluster", "job_id", "attempt"]
 _LIVE = (JobState.PENDING.value, JobState.RUNNING.value)
 _OUTCOMES = SourceSettings(files=("-",), format="parquet")
 
@@ -113,6 +113,7 @@ def merge(table: pd.DataFrame, part: pd.DataFrame) -> pd.DataFrame:
     over = (~both["state"].isin(_LIVE)).astype("int8")
     both = both.loc[over.sort_values(kind="stable").index]
     keys = [both[name].fillna("") if name == "cluster" else both[name] for name in IDENTITY]
+    keys.append(run_numbers(both).rename("run"))
     repeated = pd.concat(keys, axis=1).duplicated(keep=False)
     if not repeated.any():
         return conform(both)

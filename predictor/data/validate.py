@@ -9,6 +9,7 @@ import pandas as pd
 
 from predictor.contracts.job import JobState
 from predictor.data.faults import Fault, Mask, RowFaults, count_rows
+from predictor.data.runs import IDENTITY, run_numbers
 from predictor.data.schema import JOB_TABLE, ColumnType, seconds
 
 EARLIEST = pd.Timestamp("1980-01-01", tz="UTC")
@@ -20,7 +21,6 @@ FINAL_STATES = tuple(state.value for state in JobState if state.is_final)
 # A job in one of these states must have run; the other final states can be reached from the queue
 # (a failure in the queue, such as a launch that failed, has at least a time of its end).
 RAN_STATES = ("COMPLETED", "OUT_OF_MEMORY", "TIMEOUT", "PREEMPTED", "NODE_FAIL")
-IDENTITY = ["cluster", "job_id", "attempt"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,8 @@ def validate(frame: pd.DataFrame) -> Validated:
     _check_numbers(frame, faults)
     _check_texts(frame, faults)
     conflicting = np.zeros(len(frame), dtype=np.bool_)
-    conflicting[kept] = frame[kept].duplicated(IDENTITY, keep=False).to_numpy()
+    runs = frame[kept].assign(run=run_numbers(frame[kept]))
+    conflicting[kept] = runs.duplicated([*IDENTITY, "run"], keep=False).to_numpy()
     conflicting &= frame["job_id"].notna().to_numpy()
     faults.add("duplicate-id", "several different rows have this cluster, job_id and attempt", conflicting)
     faulty = faults.faulty & kept

@@ -24,9 +24,17 @@ _BLANK_INTS[[c.POOL, c.NODE_LIST, c.ELDER, c.YOUNGER]] = -1
 _BLANK_INTS[c.REASON] = ReasonCode.CAPACITY_SHORT
 
 
-def refusals(state: SchedulingState, policy: Policy, job: JobSubmitted) -> tuple[int, list[Reason]]:
-    """Return the pools that a submission may use, and all reasons to refuse it ([] = none)."""
-    faults = _faults(state, job)
+def refusals(
+    state: SchedulingState, policy: Policy, job: JobSubmitted, *, is_known: bool = False
+) -> tuple[int, list[Reason]]:
+    """Return the pools that a submission may use, and all reasons to refuse it ([] = none).
+
+    Args:
+        is_known: it waits already, and would be changed to this.
+    """
+    faults = _faults(job)
+    if not is_known and job.job_id in state.store.slot_of:
+        faults.insert(0, Reason(code=ReasonCode.DUPLICATE_JOB))
     which = policy.workload_class(job.workload_class)
     if which < 0:
         faults.append(Reason(code=ReasonCode.NO_SUCH_CLASS))
@@ -41,10 +49,7 @@ def refusals(state: SchedulingState, policy: Policy, job: JobSubmitted) -> tuple
     return 0, list(unique.values())
 
 
-def _faults(state: SchedulingState, job: JobSubmitted) -> list[Reason]:
-    faults = []
-    if job.job_id in state.store.slot_of:
-        faults.append(Reason(code=ReasonCode.DUPLICATE_JOB))
+def _faults(job: JobSubmitted) -> list[Reason]:
     numbers = [float(job.width), float(job.nodes), job.checkpoint_interval_s, job.restart_cost_s]
     wrong = [value for value in numbers if not value >= 0] + ([job.limit_s] if not job.limit_s > 0 else [])
     if job.width < 1:
@@ -56,8 +61,7 @@ def _faults(state: SchedulingState, job: JobSubmitted) -> list[Reason]:
         wrong.append(float(len(quantiles)))
     if job.checkpoint not in CHECKPOINT_KINDS:
         wrong.append(float("nan"))
-    faults += [Reason(code=ReasonCode.INVALID_REQUEST, numbers={"value": value}) for value in wrong]
-    return faults
+    return [Reason(code=ReasonCode.INVALID_REQUEST, numbers={"value": value}) for value in wrong]
 
 
 def admit(state: SchedulingState, policy: Policy, job: JobSubmitted, pools: int) -> int:

@@ -59,6 +59,7 @@ USER = 17  # index of its user
 ELDER = 18  # slot of the sibling submitted before it that still waits or runs, -1
 YOUNGER = 19  # of the one submitted after it, -1
 BIRTH = 20  # its place among its siblings
-INTS = 21
+CONFIRMED = 21  # 1 = the scheduler has told that the current attempt runs
+INTS = 22
 
 FREE_SLOT, WAITING, RUNNING, LEAVING = 0, 1, 2, 3

@@ -178,6 +178,9 @@ class Coordinator:
             return False
         state, store = self.state, self.state.store
         if store.ints[c.STATE, slot] != c.WAITING:  # our own decision, confirmed: it runs since now
+            if store.ints[c.CONFIRMED, slot]:  # told before: a repetition changes nothing
+                return False
+            store.ints[c.CONFIRMED, slot] = 1
             late_s = event.now_s - float(store.floats[c.START, slot])
             store.floats[[c.START, c.PLAN_END], slot] += late_s
             return False
@@ -189,6 +192,7 @@ class Coordinator:
         width = int(store.ints[c.WIDTH, slot])
         state.teams.hold(int(store.ints[c.TEAM, slot]), pool, width)
         take_nodes(state, self._parameters, slot, pool)
+        store.ints[c.CONFIRMED, slot] = 1
         return True
 
     def _progressed(self, event: JobProgressed, decisions: list[Decision]) -> bool:
@@ -255,8 +259,7 @@ class Coordinator:
         name = job.workload_class if event.workload_class is None else event.workload_class
         deadline_s = job.deadline_s if event.deadline_s is None else event.deadline_s
         changed = replace(job, workload_class=name, deadline_s=deadline_s)
-        as_new = replace(changed, job_id=f"{job.job_id} (changed)")
-        pools, faults = admission.refusals(self.state, self.policy, as_new)
+        pools, faults = admission.refusals(self.state, self.policy, changed, is_known=True)
         return changed, pools, faults
 
     def _forecast_updated(self, event: ForecastUpdated, decisions: list[Decision]) -> bool:

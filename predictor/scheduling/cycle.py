@@ -10,7 +10,7 @@ import numpy as np
 from predictor.features.compiled import compiled
 from predictor.scheduling import columns as c
 from predictor.scheduling import parameters as p
-from predictor.scheduling.expected import begin, correct_ends, guarded_plan_s
+from predictor.scheduling.expected import begin, correct_ends, plan_behind_s
 from predictor.scheduling.node_profile import earliest_on_nodes, limit_to_promises
 from predictor.scheduling.nodes import hold_nodes, place
 from predictor.scheduling.priority import defer_ineligible, first_in_order, guard_s, rank_and_key
@@ -98,7 +98,7 @@ def run_cycle(
     eldest_left = eldest
     guarded_left = parameters[p.GUARDED]
     safely = False  # a guarded job has been promised a start, which nobody behind it may delay
-    by_limit = False  # it has waited for many guards: nobody may delay it by bad luck either
+    head_width, head_guards = 1, 0.0  # its units, and for how many times its guard it has waited
     backfill = parameters[p.BACKFILL] > 0.5
     resort = parameters[p.SHORTEST_FIRST] > 0.5
     first_fit = parameters[p.FIRST_FIT] > 0.5
@@ -151,8 +151,8 @@ def run_cycle(
             break
         width = ints[c.WIDTH, slot]
         plan_s = floats[c.PLAN, slot]
-        if safely and (by_limit or not guarded):
-            plan_s = guarded_plan_s(floats, ints, logs, slot, parameters, by_limit)
+        if safely:
+            plan_s = plan_behind_s(floats, ints, logs, slot, parameters, guarded, head_width, head_guards)
         tier = ints[c.TIER, slot]
         team = ints[c.TEAM, slot]
         if floats[c.NOT_BEFORE, slot] > now_s:
@@ -347,9 +347,8 @@ def run_cycle(
                 if guarded:
                     guarded_left -= 1
                     safely = True
-                    by_limit = now_s - floats[c.SUBMIT, slot] > parameters[p.STRICT_AFTER] * guard_s(
-                        width, widest, floats[c.BACKLOG, slot], parameters
-                    )
+                    own_s = guard_s(width, widest, floats[c.BACKLOG, slot], parameters)
+                    head_width, head_guards = width, (now_s - floats[c.SUBMIT, slot]) / max(own_s, 1.0)
                 elif heads > 0:
                     heads -= 1
                 on_nodes = first[best_pool + 1] > first[best_pool]

@@ -64,19 +64,37 @@ def assess(
 
 
 @compiled
-def guarded_plan_s(
-    floats: FloatArray, ints: IntArray, logs: FloatArray, slot: int, parameters: FloatArray, by_limit: bool
+def plan_behind_s(
+    floats: FloatArray,
+    ints: IntArray,
+    logs: FloatArray,
+    slot: int,
+    parameters: FloatArray,
+    guarded: bool,
+    head_width: int,
+    head_guards: float,
 ) -> float:
     """Return what is planned for a waiting job that would go ahead of a promised job beyond its guard.
 
+    The promised job waits for ``head_width`` units, so about ``head_width / width`` such jobs may go ahead of
+    it at once, and each that runs for longer delays it. Where it has waited for long, guarded ones count with
+    the quantile ``level ** (width / head_width)``: if they err independently, none does with that level.
+
     Args:
-        by_limit: count with all that its limit allows.
+        guarded: whether the job that would go ahead is beyond its own guard.
+        head_guards: for how many times its guard the promised job has waited.
     """
     plan_s = floats[c.PLAN, slot]
-    if parameters[p.PLAN_SOURCE] != p.FROM_FORECAST:
+    careful = head_guards > parameters[p.CAREFUL_AFTER]
+    by_limit = head_guards > parameters[p.STRICT_AFTER]
+    if parameters[p.PLAN_SOURCE] != p.FROM_FORECAST or (guarded and not careful and not by_limit):
         return float(plan_s)
     limit_s, done_s = floats[c.LIMIT, slot], floats[c.SAVED, slot]
-    level = 1.0 if by_limit else parameters[p.GUARDED_LEVEL]
+    level = parameters[p.GUARDED_LEVEL]
+    if by_limit:
+        level = 1.0
+    elif guarded:
+        level = parameters[p.BACKFILL_LEVEL] ** min(ints[c.WIDTH, slot] / head_width, 1.0)
     restart_s = floats[c.RESTART_COST, slot] if ints[c.EVICTIONS, slot] > 0 else 0.0
     if limit_s == np.inf:  # nothing ends it for certain: count with it as if it ran
         level = min(level, parameters[p.RUNNING_LEVEL])
@@ -98,6 +116,7 @@ def begin(
 ) -> None:
     """Let an attempt of a waiting job begin now, and say when it is expected to end."""
     floats[c.START, slot] = now_s
+    ints[c.CONFIRMED, slot] = 0
     floats[c.BASE, slot] = floats[c.SAVED, slot]
     ints[c.POOL, slot] = pool
     ints[c.NODE_LIST, slot] = -1

@@ -83,7 +83,8 @@ def _restore(document: Mapping[str, Any]) -> Coordinator:
     columns = {name: _unpack(each) for name, each in document["columns"].items()}
     n = len(state.specs)
     store.floats[:, :n] = columns.pop("floats")
-    store.ints[:, :n] = columns.pop("ints")
+    ints = columns.pop("ints")
+    store.ints[: len(ints), :n] = ints  # snapshots of before CONFIRMED have one row less
     store.log_quantiles[:n] = columns.pop("log_quantiles")
     store.given_log_quantiles[:n] = columns.pop("given_log_quantiles")
     for slot, job in enumerate(state.specs):

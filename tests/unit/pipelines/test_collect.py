@@ -15,6 +15,7 @@ HEADER = "JobID|User|State|Submit|Start|End|ElapsedRaw|Cluster"
 LIVE = "1|ann|RUNNING|2026-01-05T12:00:00|2026-01-05T12:01:00|Unknown|60|alpha"
 DONE = "1|ann|COMPLETED|2026-01-05T12:00:00|2026-01-05T12:01:00|2026-01-05T12:11:00|600|alpha"
 OTHER = "2|bob|FAILED|2026-01-05T11:00:00|2026-01-05T12:01:00|2026-01-05T12:02:00|60|alpha"
+AGAIN = "1|eve|FAILED|2026-03-01T12:00:00|2026-03-01T12:01:00|2026-03-01T12:11:00|600|alpha"
 BACKWARDS = "3|bob|COMPLETED|2026-01-05T12:00:00|2026-01-05T12:01:00|2026-01-05T11:02:00|-60|alpha"
 
 
@@ -76,6 +77,14 @@ def test_the_end_of_a_job_replaces_its_life(tmp_path: Path) -> None:
     table = read_table(run(tmp_path, str(tmp_path / "*.psv")).table)
     assert table["state"].to_list() == ["FAILED", "COMPLETED"]
     assert table["elapsed_s"].to_list() == [60.0, 600.0]
+
+
+def test_a_later_job_of_the_same_id_joins_the_first(tmp_path: Path) -> None:
+    log(tmp_path / "a.psv", LIVE)
+    run(tmp_path, str(tmp_path / "*.psv"))
+    log(tmp_path / "b.psv", DONE, AGAIN)
+    table = read_table(run(tmp_path, str(tmp_path / "*.psv")).table)
+    assert table[["user", "state"]].to_numpy().tolist() == [["ann", "COMPLETED"], ["eve", "FAILED"]]
 
 
 def test_a_late_snapshot_does_not_bring_a_job_back_to_life(tmp_path: Path) -> None:

@@ -110,6 +110,23 @@ def test_equal_copies_are_dropped_and_conflicting_ones_quarantined() -> None:
     assert accounted(checked) == 6
 
 
+def test_an_id_that_is_used_again_after_the_end_of_its_job_is_another_job() -> None:
+    def run(days: int, **more: object) -> dict[str, object]:
+        later = pd.Timedelta(days=days)
+        times = {
+            "submitted_at": NOON + later,
+            "started_at": NOON + HOUR + later,
+            "ended_at": NOON + 2 * HOUR + later,
+        }
+        return {"job_id": "7"} | times | more
+
+    checked = validate(jobs(run(0), run(30), run(60), run(60, state="FAILED")))
+    assert checked.fault_counts == {"duplicate-id": 2}  # only those that were submitted at once
+    assert checked.clean["submitted_at"].tolist() == [NOON, NOON + pd.Timedelta(days=30)]
+    overlaps = run(0, ended_at=NOON + 800 * HOUR, elapsed_s=799 * 3600.0)
+    assert validate(jobs(overlaps, run(30))).fault_counts == {"duplicate-id": 2}
+
+
 def test_a_snapshot_of_a_running_job_gives_way_to_its_final_record() -> None:
     running = {"job_id": "a", "state": "RUNNING", "ended_at": pd.NaT, "elapsed_s": 5.0}
     checked = validate(jobs(running, {"job_id": "a"}, {"job_id": "b"}))

@@ -3,7 +3,8 @@
 import pytest
 
 from predictor.contracts.decisions import Refused
-from predictor.contracts.events import JobChanged
+from predictor.contracts.events import JobChanged, JobRequeued, JobStarted
+from predictor.scheduling import columns as c
 from predictor.scheduling.classes import DEFAULT_CLASSES, WorkloadClass
 from predictor.scheduling.policy import Policy
 from tests.unit.predictor.scheduling.builders import NOW, a_cluster, a_job
@@ -30,3 +31,33 @@ def test_a_change_is_accepted_exactly_where_it_is_then_made(
     assert cluster.accepts(change) is accepted
     refused = any(isinstance(each, Refused) for each in cluster.apply(change))
     assert refused is not accepted
+
+
+def test_a_change_minds_no_other_job_whatever_its_name() -> None:
+    cluster = a_cluster(Policy())
+    cluster.apply(a_job("full", width=8))
+    for name in ("waits", "waits (changed)"):
+        cluster.apply(a_job(name, width=8))
+    assert cluster.accepts(JobChanged(now_s=NOW + 1.0, job_id="waits", workload_class="production"))
+
+
+def test_a_start_that_is_told_twice_counts_from_the_first_time() -> None:
+    cluster = a_cluster(Policy())
+    for name in ("decided", "told"):
+        cluster.apply(a_job(name, width=8))
+    cluster.apply(JobStarted(now_s=NOW + 30.0, job_id="decided", pool="gpu"))
+    again = cluster.state.store
+    before = again.floats.copy()
+    cluster.apply(JobStarted(now_s=NOW + 230.0, job_id="decided", pool="gpu"))
+    slot = again.slot_of["decided"]
+    assert again.floats[c.START, slot] == NOW + 30.0
+    assert again.floats[c.PLAN_END, slot] == before[c.PLAN_END, slot]
+
+
+def test_each_attempt_is_told_anew() -> None:
+    cluster = a_cluster(Policy())
+    cluster.apply(a_job("unlucky", width=8))
+    cluster.apply(JobStarted(now_s=NOW + 30.0, job_id="unlucky", pool="gpu"))
+    cluster.apply(JobRequeued(now_s=NOW + 60.0, job_id="unlucky"))  # it starts again at once
+    cluster.apply(JobStarted(now_s=NOW + 90.0, job_id="unlucky", pool="gpu"))
+    assert cluster.state.store.floats[c.START, cluster.state.store.slot_of["unlucky"]] == NOW + 90.0

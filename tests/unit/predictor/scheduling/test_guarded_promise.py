@@ -55,6 +55,33 @@ def test_nor_may_a_guarded_job_behind_it(strict_after_guards: float, starts: boo
     assert any(type(each) is Started for each in decisions) is starts
 
 
+@pytest.mark.parametrize(
+    ("at_s", "width", "starts"),
+    [
+        (
+            60.0,
+            1,
+            True,
+        ),  # its median ends before the promised start, and the wide job has not waited for long
+        (140.0, 1, False),  # ten such jobs may go ahead: each must end with a chance of 93 %
+        (140.0, 5, True),  # two such jobs: 71 %
+    ],
+)
+def test_the_longer_a_guarded_job_has_waited_the_surer_those_ahead_must_end_the_narrow_most(
+    at_s: float, width: int, starts: bool
+) -> None:
+    policy = Policy(order=Order(guard_s=20.0, guard_width_exponent=0.0), plan=Plan(strict_after_guards=1e3))
+    coordinator = Coordinator(policy, [Pool(name="cpu", total=10)])
+    coordinator.apply(_job("runs", 0.0, width=5, takes_s=300.0, limit_s=300.0))
+    coordinator.apply(_job("ends", 0.0, width=5, takes_s=at_s, limit_s=at_s))
+    coordinator.apply(_job("wide", 1.0, width=10, takes_s=100.0, limit_s=100.0))
+    spread = tuple(10.0 if level <= 0.8 else 1000.0 for level in LEVELS)
+    behind = JobSubmitted(now_s=2.0, job_id="behind", width=width, limit_s=5000.0, quantiles_s=spread)
+    coordinator.apply(behind)
+    decisions = coordinator.apply(JobFinished(now_s=at_s, job_id="ends"))
+    assert [each.job_id for each in decisions if isinstance(each, Started)] == ["behind"] * starts
+
+
 def _short_guards(strict_after_guards: float) -> Coordinator:
     policy = Policy(
         order=Order(guard_s=10.0, guard_width_exponent=0.0),
