@@ -59,9 +59,7 @@ class JobcompReader:
         lost = unreadable_rows(
             [at for at, _ in bad], ["not-a-document"] * len(bad), [text for _, text in bad]
         )
-        return raw.finish(
-            columns, source="jobcomp", stem=log.stem, rows_read=len(rows) + len(bad), unreadable=lost
-        )
+        return raw.finish(columns, source="jobcomp", rows_read=len(rows) + len(bad), unreadable=lost)
 
 
 def _document(line: str) -> Mapping[str, object] | None:

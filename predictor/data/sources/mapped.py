@@ -57,7 +57,7 @@ class MappedReader:
         column_map = options.column_map or self.column_map
         if self.name == "parquet":
             return _convert(
-                _read_parquet(log), column_map or identity_map(_parquet_names(log)), log, options, "parquet"
+                _read_parquet(log), column_map or identity_map(_parquet_names(log)), options, "parquet", ""
             )
         header = header_of(log, options.delimiter) if log.text() else ()
         column_map = column_map or identity_map(header)
@@ -76,9 +76,10 @@ class MappedReader:
         records = read_delimited(
             log, delimiter=options.delimiter or column_map.delimiter, names=column_map.fields
         )
-        return _convert(
-            records, column_map, log, options, self.name if options.column_map is None else column_map.name
-        )
+        if options.column_map is not None:
+            return _convert(records, column_map, options, column_map.name, "")
+        # a public trace is named after its file
+        return _convert(records, column_map, options, self.name, "" if self.column_map is None else log.stem)
 
 
 def identity_map(header: tuple[str, ...]) -> ColumnMap:
@@ -128,7 +129,7 @@ def _read_parquet(log: LogFile) -> Delimited:
 
 
 def _convert(
-    records: Delimited, column_map: ColumnMap, log: LogFile, options: ReadOptions, source: str
+    records: Delimited, column_map: ColumnMap, options: ReadOptions, source: str, stem: str
 ) -> ReadResult:
     if column_map.zone is not None and options.zone == "UTC":
         options = replace(options, zone=column_map.zone)
@@ -171,7 +172,7 @@ def _convert(
     return raw.finish(
         columns,
         source=source,
-        stem=log.stem,
+        stem=stem,
         rows_read=records.rows_read,
         unreadable=records.bad,
         dropped={"duplicate-row": int(copies.sum())},

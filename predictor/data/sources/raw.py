@@ -154,7 +154,8 @@ class RawRecords:
 
         Args:
             source: format name, for the provenance column.
-            stem: name of the cluster where neither the log nor the options name one.
+            stem: name of the cluster where neither the log nor the options name one, "" = the format, since
+                rotated logs are of one cluster whatever their names.
             rows_read, unreadable, merged, dropped: the account of records that are not in this table.
             keep: records that become rows; those left out must be in ``merged`` or ``dropped``.
         """

@@ -62,7 +62,7 @@ class SacctReader:
                 f"no record of '{log.name}' has the {len(layout.fields)} fields of its header; "
                 f"first: '{records.bad_texts[0][:FOUND_SHOWN]}'; give the right --delimiter or --fields"
             )
-        return _convert(records, log, options)
+        return _convert(records, options)
 
 
 def _layout(line: str, name: str, options: ReadOptions) -> tuple[Layout, bool]:
@@ -81,7 +81,7 @@ def _layout(line: str, name: str, options: ReadOptions) -> tuple[Layout, bool]:
     )
 
 
-def _convert(records: Records, log: LogFile, options: ReadOptions) -> ReadResult:
+def _convert(records: Records, options: ReadOptions) -> ReadResult:
     table = records.table(USED_FIELDS)
     raw = RawRecords(table.drop(columns="line"), table["line"].tolist(), options)
     raw.note("rejoined-record", len(records.odd))
@@ -100,7 +100,6 @@ def _convert(records: Records, log: LogFile, options: ReadOptions) -> ReadResult
     return raw.finish(
         columns,
         source="sacct",
-        stem=log.stem,
         rows_read=len(raw) + len(bad),
         unreadable=bad,
         merged={"step": int((~jobs & ~faulty_steps).sum())},

@@ -51,7 +51,7 @@ class SacctJsonReader:
         columns["peak_host_memory_mib"] = raw.number("peak_bytes", 2.0**-20)
         columns["peak_vram_mib"] = raw.number("peak_gpu_bytes", 2.0**-20)
         lost = unreadable_rows([at for at, _ in bad], ["not-a-job"] * len(bad), [text for _, text in bad])
-        return raw.finish(columns, source="sacct-json", stem=log.stem, rows_read=len(jobs), unreadable=lost)
+        return raw.finish(columns, source="sacct-json", rows_read=len(jobs), unreadable=lost)
 
 
 def _jobs(log: LogFile) -> list[object]:

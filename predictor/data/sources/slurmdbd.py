@@ -47,7 +47,7 @@ class SlurmdbdReader:
         )
         raw = RawRecords(records.table, records.lines, options)
         return raw.finish(
-            _columns(raw), source=self.name, stem=log.stem,
+            _columns(raw), source=self.name,
             rows_read=records.rows_read, unreadable=records.bad,
         )  # fmt: skip
 

@@ -61,6 +61,15 @@ def test_a_copy_of_a_known_log_adds_nothing(tmp_path: Path) -> None:
     assert run(tmp_path, str(tmp_path / "*.psv")).new_files == ()
 
 
+def test_rotated_logs_that_name_no_cluster_are_of_one(tmp_path: Path) -> None:
+    for name, lines in {"january": [OTHER], "february": [DONE, OTHER]}.items():
+        bare = [line.rpartition("|")[0] for line in (HEADER, *lines)]
+        (tmp_path / f"{name}.psv").write_text("\n".join([*bare, ""]))
+    table = read_table(run(tmp_path, str(tmp_path / "*.psv")).table)
+    assert table["job_id"].to_list() == ["2", "1"]
+    assert set(table["cluster"]) == {"sacct"}
+
+
 def test_patterns_of_sources_that_match_no_file_are_told(tmp_path: Path) -> None:
     wrong = str(tmp_path / "*.pvs")
     with pytest.raises(EmptyInputError) as caught:
