@@ -10,7 +10,7 @@ import numpy as np
 from predictor.features.compiled import compiled
 from predictor.scheduling import columns as c
 from predictor.scheduling import parameters as p
-from predictor.scheduling.expected import begin, correct_ends, plan_behind_s
+from predictor.scheduling.expected import backlog_s, begin, correct_ends, plan_behind_s
 from predictor.scheduling.node_profile import earliest_on_nodes, limit_to_promises
 from predictor.scheduling.nodes import hold_nodes, place
 from predictor.scheduling.priority import defer_ineligible, first_in_order, guard_s, rank_and_key
@@ -98,7 +98,8 @@ def run_cycle(
     eldest_left = eldest
     guarded_left = parameters[p.GUARDED]
     safely = False  # a guarded job has been promised a start, which nobody behind it may delay
-    head_width, head_guards = 1, 0.0  # its units, and for how many times its guard it has waited
+    head_width = 1
+    careful, by_limit = False, False  # it has waited for long, for very long: nobody may delay it by bad luck
     backfill = parameters[p.BACKFILL] > 0.5
     resort = parameters[p.SHORTEST_FIRST] > 0.5
     first_fit = parameters[p.FIRST_FIT] > 0.5
@@ -152,7 +153,9 @@ def run_cycle(
         width = ints[c.WIDTH, slot]
         plan_s = floats[c.PLAN, slot]
         if safely:
-            plan_s = plan_behind_s(floats, ints, logs, slot, parameters, guarded, head_width, head_guards)
+            plan_s = plan_behind_s(
+                floats, ints, logs, slot, parameters, guarded, head_width, careful, by_limit
+            )
         tier = ints[c.TIER, slot]
         team = ints[c.TEAM, slot]
         if floats[c.NOT_BEFORE, slot] > now_s:
@@ -347,8 +350,12 @@ def run_cycle(
                 if guarded:
                     guarded_left -= 1
                     safely = True
+                    head_width, wait_s = width, now_s - floats[c.SUBMIT, slot]
                     own_s = guard_s(width, widest, floats[c.BACKLOG, slot], parameters)
-                    head_width, head_guards = width, (now_s - floats[c.SUBMIT, slot]) / max(own_s, 1.0)
+                    by_limit = wait_s > parameters[p.STRICT_AFTER] * own_s
+                    if wait_s > parameters[p.CAREFUL_AFTER] * own_s:
+                        ahead = backlog_s(floats, ints, queue, n_queue, running, n_running, now_s)
+                        careful = wait_s * total.sum() > parameters[p.CAREFUL_BACKLOGS] * ahead
                 elif heads > 0:
                     heads -= 1
                 on_nodes = first[best_pool + 1] > first[best_pool]

@@ -72,21 +72,21 @@ def plan_behind_s(
     parameters: FloatArray,
     guarded: bool,
     head_width: int,
-    head_guards: float,
+    careful: bool,
+    by_limit: bool,
 ) -> float:
     """Return what is planned for a waiting job that would go ahead of a promised job beyond its guard.
 
     The promised job waits for ``head_width`` units, so about ``head_width / width`` such jobs may go ahead of
-    it at once, and each that runs for longer delays it. Where it has waited for long, guarded ones count with
-    the quantile ``level ** (width / head_width)``: if they err independently, none does with that level.
+    it at once, and each that runs for longer delays it. With ``careful``, guarded ones count with the
+    quantile ``level ** (width / head_width)``: if they err independently, none does with that level.
 
     Args:
         guarded: whether the job that would go ahead is beyond its own guard.
-        head_guards: for how many times its guard the promised job has waited.
+        careful, by_limit: whether the promised job has waited for so long that guarded jobs, or all, count
+            with more than usual.
     """
     plan_s = floats[c.PLAN, slot]
-    careful = head_guards > parameters[p.CAREFUL_AFTER]
-    by_limit = head_guards > parameters[p.STRICT_AFTER]
     if parameters[p.PLAN_SOURCE] != p.FROM_FORECAST or (guarded and not careful and not by_limit):
         return float(plan_s)
     limit_s, done_s = floats[c.LIMIT, slot], floats[c.SAVED, slot]

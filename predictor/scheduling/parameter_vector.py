@@ -32,6 +32,7 @@ def parameter_vector(policy: Policy) -> FloatArray:
     values[p.BACKFILL_LEVEL] = plan.backfill_level
     values[p.GUARDED_LEVEL] = plan.guarded_level
     values[p.CAREFUL_AFTER] = plan.careful_after_guards
+    values[p.CAREFUL_BACKLOGS] = plan.careful_after_backlogs
     values[p.STRICT_AFTER] = plan.strict_after_guards
     values[p.RUNNING_LEVEL] = plan.running_level
     values[p.CORRECTION] = CORRECTIONS.index(plan.correction)

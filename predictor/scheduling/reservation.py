@@ -22,9 +22,10 @@ class Plan:
             to end.
         guarded_level: with a forecast: the same probability for whoever goes ahead of a promised job that is
             beyond its guard.
-        careful_after_guards: once that job has waited for so many times its guard, other guarded jobs that
-            would go ahead of it count with a higher quantile, the higher the narrower they are beside it:
-            many of them may, and each that errs delays it.
+        careful_after_guards, careful_after_backlogs: once that job has waited for so many times its guard,
+            and for so many times what the cluster needs for all that is there, other guarded jobs that would
+            go ahead of it count with a higher quantile, the higher the narrower they are beside it: many of
+            them may, and each that errs delays it.
         strict_after_guards: once that job has waited for so many times its guard, all that would go ahead of
             it are counted with their whole limit, so that nobody can delay it any more; ``inf`` = never.
         correction: what is planned for a job that exceeds its plan: ``limit`` = the whole limit,
@@ -38,6 +39,7 @@ class Plan:
     running_level: float = 0.9
     guarded_level: float = 0.85
     careful_after_guards: float = 6.0
+    careful_after_backlogs: float = 2.0
     strict_after_guards: float = 30.0
     correction: str = "conditional"
     reforecast_always: bool = False
@@ -52,6 +54,7 @@ class Plan:
             above("plan.guarded_level", self.guarded_level),
             at_most("plan.guarded_level", self.guarded_level, 1.0),
             least("plan.careful_after_guards", self.careful_after_guards, 1.0),
+            least("plan.careful_after_backlogs", self.careful_after_backlogs, 0.0),
             least("plan.strict_after_guards", self.strict_after_guards, 1.0),
         ]
         return [fault for fault in faults if fault]

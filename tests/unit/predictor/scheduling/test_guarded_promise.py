@@ -56,21 +56,26 @@ def test_nor_may_a_guarded_job_behind_it(strict_after_guards: float, starts: boo
 
 
 @pytest.mark.parametrize(
-    ("at_s", "width", "starts"),
+    ("at_s", "width", "backlogs", "starts"),
     [
         (
             60.0,
             1,
+            0.5,
             True,
-        ),  # its median ends before the promised start, and the wide job has not waited for long
-        (140.0, 1, False),  # ten such jobs may go ahead: each must end with a chance of 93 %
-        (140.0, 5, True),  # two such jobs: 71 %
+        ),  # its median ends before the promised start, and the wide job waits for 3 guards
+        (140.0, 1, 0.5, False),  # ten such jobs may go ahead: each must end with a chance of 93 %
+        (140.0, 5, 0.5, True),  # two such jobs: 71 %
+        (140.0, 1, 2.0, True),  # the cluster needs 180 s for all that is there: that is how long jobs wait
     ],
 )
 def test_the_longer_a_guarded_job_has_waited_the_surer_those_ahead_must_end_the_narrow_most(
-    at_s: float, width: int, starts: bool
+    at_s: float, width: int, backlogs: float, starts: bool
 ) -> None:
-    policy = Policy(order=Order(guard_s=20.0, guard_width_exponent=0.0), plan=Plan(strict_after_guards=1e3))
+    policy = Policy(
+        order=Order(guard_s=20.0, guard_width_exponent=0.0),
+        plan=Plan(strict_after_guards=1e3, careful_after_backlogs=backlogs),
+    )
     coordinator = Coordinator(policy, [Pool(name="cpu", total=10)])
     coordinator.apply(_job("runs", 0.0, width=5, takes_s=300.0, limit_s=300.0))
     coordinator.apply(_job("ends", 0.0, width=5, takes_s=at_s, limit_s=at_s))
