@@ -36,6 +36,22 @@ class QueuePage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """What a job has had so far, UTC seconds and seconds.
+
+    Attributes:
+        started_s: of the current attempt, nan = it waits.
+        resumed_s: work of earlier attempts that the current one resumes.
+        is_first: whether it has never run before.
+    """
+
+    submitted_s: float
+    started_s: float
+    resumed_s: float
+    is_first: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunningRow:
     """A running job; ``nodes`` are (node index, units), ``remaining`` seconds by quantile."""
 

@@ -20,6 +20,7 @@ from predictor.scheduling.store import IntArray
 from predictor.scheduling.view_rows import (
     CapacityRow,
     Explanation,
+    Life,
     NodeRow,
     PromiseRow,
     QueuePage,
@@ -165,15 +166,18 @@ def teams(coordinator: Coordinator) -> tuple[TeamRow, ...]:
     return tuple(sorted(rows, key=lambda row: row.team))
 
 
-def life_of(coordinator: Coordinator, job_id: str) -> tuple[float, float]:
-    """Return when a job was submitted and when its attempt began, UTC seconds; nan = it waits.
+def life_of(coordinator: Coordinator, job_id: str) -> Life:
+    """Return what a job has had so far.
 
     Raises:
         KeyError: no job of that id waits or runs.
     """
     store = coordinator.state.store
     slot = store.slot_of[job_id]
-    return float(store.floats[c.SUBMIT, slot]), float(store.floats[c.START, slot])
+    return Life(
+        submitted_s=float(store.floats[c.SUBMIT, slot]), started_s=float(store.floats[c.START, slot]),
+        resumed_s=float(store.floats[c.BASE, slot]), is_first=not store.floats[c.SERVED, slot] > 0,
+    )  # fmt: skip
 
 
 def explain(coordinator: Coordinator, job_id: str, now_s: float) -> Explanation:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, Protocol
 
 import msgspec
@@ -19,6 +18,7 @@ from predictor.contracts.events import (
 )
 from predictor.scheduling import views
 from predictor.scheduling.coordinator import Coordinator
+from predictor.scheduling.view_rows import Life
 from serving.decoding import moment_faults
 from serving.engine.changes import decision_view
 from serving.engine.engine import Engine
@@ -197,12 +197,12 @@ class QueueCommands:
 
         async def work() -> Reply:  # looked up inside: a repetition must find the answer, not that it is over
             job_id = self._known(call)
-            submitted_s, started_s = views.life_of(self._engine.coordinator, job_id)
+            life = views.life_of(self._engine.coordinator, job_id)
             asked = _asked_for(self._engine.coordinator, job_id)
             now_s = self._engine.now_s()
             reply = await self._one(call, job_id, JobCancelled(now_s=now_s, job_id=job_id))
             end = JobOutcome(event="finished", state="CANCELLED")
-            await self._outcomes.tell([_outcome_event(job_id, end, now_s, submitted_s, started_s, asked)])
+            await self._outcomes.tell([_outcome_event(job_id, end, now_s, life, asked)])
             return reply
 
         return await self._once.run(call, work)
@@ -245,7 +245,7 @@ class QueueCommands:
         return await self._once.run(call, lambda: self._outcome(call, self._known(call), body))
 
     async def _outcome(self, call: Call, job_id: str, body: JobOutcome) -> Reply:
-        submitted_s, started_s = views.life_of(self._engine.coordinator, job_id)
+        life = views.life_of(self._engine.coordinator, job_id)
         asked = _asked_for(self._engine.coordinator, job_id)
         now_s = self._engine.now_s()
         event: Event
@@ -256,11 +256,11 @@ class QueueCommands:
         else:
             event = JobFinished(now_s=now_s, job_id=job_id, outcome=(body.state or "COMPLETED").lower())
         reply = await self._one(call, job_id, event)
-        if body.event != "progress":
+        if body.event == "finished" or (body.event == "started" and life.is_first):
             at_s = now_s if body.at is None else as_epoch_s(body.at)
-            known_s = submitted_s if math.isnan(started_s) else started_s
+            known_s = life.submitted_s if math.isnan(life.started_s) else life.started_s
             at_s = now_s if at_s < known_s else min(at_s, now_s)  # whoever reports may have another clock
-            await self._outcomes.tell([_outcome_event(job_id, body, at_s, submitted_s, started_s, asked)])
+            await self._outcomes.tell([_outcome_event(job_id, body, at_s, life, asked)])
         return reply
 
     async def nodes(self, call: Call) -> Reply:
@@ -326,15 +326,17 @@ def _announcement(job: Submission, now_s: float) -> OutcomeEvent:
 
 
 def _outcome_event(
-    job_id: str, body: JobOutcome, at_s: float, submitted_s: float, started_s: float, asked: dict[str, Any]
+    job_id: str, body: JobOutcome, at_s: float, life: Life, asked: dict[str, Any]
 ) -> OutcomeEvent:
-    began: datetime | float | None = None if math.isnan(started_s) else min(started_s, at_s)
+    """Return what there is to learn; a resumed job has run for what it resumes, too."""
+    began = None if math.isnan(life.started_s) else min(life.started_s, at_s)
     if body.event == "started":
         return OutcomeEvent(
-            event="started", job_id=job_id, submitted_at=submitted_s, started_at=at_s, **asked
+            event="started", job_id=job_id, submitted_at=life.submitted_s, started_at=at_s, **asked
         )
     return OutcomeEvent(
-        event="finished", job_id=job_id, submitted_at=submitted_s, started_at=began, ended_at=at_s,
+        event="finished", job_id=job_id, submitted_at=life.submitted_s, started_at=began, ended_at=at_s,
+        elapsed_s=life.resumed_s + at_s - began if began is not None and life.resumed_s > 0 else None,
         state=body.state or "COMPLETED", exit_code=body.exit_code, peak_vram_mib=body.peak_vram_mib,
         peak_host_memory_mib=body.peak_host_memory_mib, **asked,
     )  # fmt: skip

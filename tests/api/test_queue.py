@@ -426,6 +426,27 @@ async def test_every_job_of_an_id_that_is_used_again_is_learned(harness: Harness
     assert not [event for event in harness.log_events() if "not learned" in event["event"]]
 
 
+async def test_an_evicted_job_is_learned_with_the_work_that_it_resumed(harness: Harness) -> None:
+    async def tell(job_id: str, event: str, after_s: float) -> None:
+        harness.clock.now_s += after_s
+        answer = await client.post(f"/v1/jobs/{job_id}/outcome", json={"event": event})
+        assert answer.status_code == 200
+
+    async with queueing(harness) as (client, _):
+        await submit(client, job("a", UNITS, checkpoint_kind="system"))
+        await tell("a", "started", 0.0)
+        harness.clock.now_s += 1000.0
+        await submit(client, job("urgent", UNITS, workload_class="emergency"))
+        await tell("urgent", "finished", 500.0)
+        await tell("a", "started", 5.0)
+        await tell("a", "finished", 200.0)
+    learned = [row for row in rows(harness.root, "outcomes") if row["job_id"] == "a"]
+    assert [(row["event"], row["elapsed_s"]) for row in learned] == [
+        ("finished", pytest.approx(1200.0, abs=10.0))
+    ]
+    assert not [event for event in harness.log_events() if "not learned" in event["event"]]
+
+
 async def test_what_the_queue_tells_is_learned_though_the_clock_was_set_back(harness: Harness) -> None:
     async with queueing(harness) as (client, _):
         await submit(client, job("a"))
