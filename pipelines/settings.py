@@ -219,7 +219,7 @@ def load_settings(config: Path | None = None) -> PipelineSettings:
     except ValidationError as error:
         where = "the settings" if config is None else f"the settings '{config}'"
         faults = [_fault(fault["loc"], fault["type"], fault["msg"]) for fault in error.errors()]
-        raise ArgumentError(f"{where} cannot be used ({len(faults)} faults)", faults=faults) from error
+        raise ArgumentError(f"{where} cannot be used", faults=faults) from error
 
 
 def _fault(place: tuple[int | str, ...], kind: str, message: str) -> str:

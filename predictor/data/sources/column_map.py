@@ -136,7 +136,7 @@ def parse_column_map(text: str, name: str) -> ColumnMap:
         except ValueError:
             faults.append(f"[format] origin '{head['origin']}' is no time")
     if faults:
-        raise ArgumentError(f"the map '{name}' has {len(faults)} faults", faults=faults)
+        raise ArgumentError(f"the map '{name}' cannot be used", faults=faults)
     return ColumnMap(
         name=str(head.get("name", "csv")), columns=columns, states=states,
         marks=tuple(head.get("marks", ())), fields=tuple(head.get("fields", ())),
