@@ -38,6 +38,10 @@ def submission_faults(submission: Submission) -> list[Fault]:
             f"a job needs at least one and at most {MOST_UNITS} GPUs or cores; got {width_of(submission)}"
         )
         faults.append(Fault(pointer="/requested_gpus", code="out-of-range", detail=detail))
+    nodes = submission.requested_nodes or 0.0
+    if nodes != int(min(nodes, MOST_UNITS)):
+        detail = f"a job spreads over a whole number of nodes, at most {MOST_UNITS}; got {nodes:g}"
+        faults.append(Fault(pointer="/requested_nodes", code="out-of-range", detail=detail))
     if submission.attempt:
         detail = "the queue counts attempts itself; give each submission a job_id of its own"
         faults.append(Fault(pointer="/attempt", code="not-allowed", detail=detail))

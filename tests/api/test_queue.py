@@ -80,6 +80,8 @@ async def test_a_batch_above_the_limit_is_refused_whole(harness: Harness) -> Non
 FAULTY: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no job_id": ({"requested_gpus": 1}, ["/job_id"]),
     "no walltime": (job("a", walltime_s=0), ["/walltime_s"]),
+    "half a node": (job("a", requested_nodes=1.5), ["/requested_nodes"]),
+    "nodes beyond count": (job("a", requested_nodes=1e15), ["/requested_nodes"]),
     "a time of its own": (job("a", submitted_at=1793698200), ["/submitted_at"]),
     "an attempt": (job("a", attempt=2), ["/attempt"]),
     "an unknown field": (job("a", colour=4), ["/colour"]),
