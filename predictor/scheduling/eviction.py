@@ -12,7 +12,6 @@ from predictor.scheduling.holders import Holders
 from predictor.scheduling.passes import run_pass, start_by_eviction
 from predictor.scheduling.policy import Policy
 from predictor.scheduling.preemption import Victims, choose_victims, holders_of
-from predictor.scheduling.priority import ranks_and_keys
 from predictor.scheduling.state import SchedulingState
 from predictor.scheduling.store import FloatArray, IntArray
 
@@ -33,7 +32,7 @@ def make_room(
         return
     evicted = False
     holders: list[Holders] = []  # as long as nobody is evicted they stay what they are
-    for slot in _claimants(state, policy, numbers).tolist():
+    for slot in _claimants(state, policy).tolist():
         state.evictions_s = [at for at in state.evictions_s if at > state.now_s - _HOUR_S]
         if len(state.evictions_s) >= rules.per_hour:
             break
@@ -54,7 +53,7 @@ def make_room(
         run_pass(state, policy, numbers, decisions)
 
 
-def _claimants(state: SchedulingState, policy: Policy, numbers: FloatArray) -> IntArray:
+def _claimants(state: SchedulingState, policy: Policy) -> IntArray:
     """Return the waiting jobs that victims are looked for, in order."""
     store = state.store
     waiting: IntArray = store.waiting_slots
@@ -68,9 +67,7 @@ def _claimants(state: SchedulingState, policy: Policy, numbers: FloatArray) -> I
     waiting = waiting[entitled]
     if not len(waiting):
         return waiting
-    widest = float(state.capacity.total.max())
-    ranks, keys = ranks_and_keys(store, waiting, state.now_s, numbers, state.teams.share, widest)
-    order = np.lexsort((keys, ranks))
+    order = np.lexsort((store.floats[c.KEY, waiting], store.ints[c.TIER, waiting]))
     return np.asarray(waiting[order[: policy.preemption.tries]])
 
 

@@ -22,7 +22,7 @@ from predictor.scheduling.order import Order
 from predictor.scheduling.priority import service_level
 from predictor.scheduling.store import BoolArray, FloatArray, IntArray, JobStore
 from predictor.scheduling.teams import Teams
-from predictor.scheduling.victims import cheapest_victims, first_victims, has_room
+from predictor.scheduling.victims import cheapest_victims, first_victims
 
 MODES = ("none", "class", "order")
 VICTIMS = ("cheapest", "youngest")
@@ -165,8 +165,6 @@ def choose_victims(
             continue
         allowed, code = _permission(teams, classes, rules, slot, each)
         if int(each.widths[allowed].sum()) < width - int(capacity.free[pool]) or not allowed.any():
-            continue
-        if has_room(store, capacity, slot, pool):  # it waits for a promise to another, not for room
             continue
         here, lost_s = each.slots[allowed], each.lost_s[allowed]
         if rules.victim == "youngest":
