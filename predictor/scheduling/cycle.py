@@ -15,6 +15,7 @@ from predictor.scheduling.node_profile import earliest_on_nodes, limit_to_promis
 from predictor.scheduling.nodes import hold_nodes, place
 from predictor.scheduling.priority import defer_ineligible, first_in_order, guard_s, rank_and_key
 from predictor.scheduling.profile import build_profile, carve, earliest_start
+from predictor.scheduling.quota import within_most
 from predictor.scheduling.store import FloatArray, IntArray
 
 # Values of ReasonCode; a test holds them equal.
@@ -174,14 +175,7 @@ def run_cycle(
         for pool in range(n_pools):
             if not (ints[c.POOLS, slot] >> pool) & 1:
                 continue
-            fits_quota = True
-            holder = team
-            while holder >= 0:
-                if used[holder, pool] + width > most[holder, pool]:
-                    fits_quota = False
-                    break
-                holder = parents[holder]
-            if not fits_quota:
+            if not within_most(used, most, parents, team, pool, width):
                 continue
             within_quota = True
             most_free = max(most_free, free[pool])

@@ -220,7 +220,8 @@ def backlog_s(
     """
     total = 0.0
     for k in range(n_queue):
-        total += floats[c.PLAN, queue[k]] * ints[c.WIDTH, queue[k]]
+        if ints[c.STATE, queue[k]] == c.WAITING:  # within a pass the queue still holds whom it has started
+            total += floats[c.PLAN, queue[k]] * ints[c.WIDTH, queue[k]]
     for k in range(n_running):
         slot = running[k]
         age_s = max(now_s - floats[c.START, slot], 0.0)

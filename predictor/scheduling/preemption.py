@@ -20,6 +20,7 @@ from predictor.scheduling.classes import WorkloadClass
 from predictor.scheduling.holders import Holders
 from predictor.scheduling.order import Order
 from predictor.scheduling.priority import service_level
+from predictor.scheduling.quota import within_most
 from predictor.scheduling.store import BoolArray, FloatArray, IntArray, JobStore
 from predictor.scheduling.teams import Teams
 from predictor.scheduling.victims import cheapest_victims, first_victims
@@ -161,7 +162,7 @@ def choose_victims(
         pool = each.pool
         if not store.ints[c.POOLS, slot] >> pool & 1 or not len(each.slots):
             continue
-        if not _within_most(teams, int(store.ints[c.TEAM, slot]), pool, width):
+        if not within_most(teams.used, teams.most, teams.parents, int(store.ints[c.TEAM, slot]), pool, width):
             continue
         allowed, code = _permission(teams, classes, rules, slot, each)
         if int(each.widths[allowed].sum()) < width - int(capacity.free[pool]) or not allowed.any():
@@ -183,14 +184,6 @@ def choose_victims(
                 code=code,
             )
     return None
-
-
-def _within_most(teams: Teams, team: int, pool: int, width: int) -> bool:
-    while team >= 0:
-        if teams.used[team, pool] + width > teams.most[team, pool]:
-            return False
-        team = int(teams.parents[team])
-    return True
 
 
 def _permission(

@@ -11,7 +11,7 @@ import numpy as np
 from predictor.features.compiled import compiled
 from predictor.scheduling import columns as c
 from predictor.scheduling import parameters as p
-from predictor.scheduling.quota import UNLIMITED
+from predictor.scheduling.quota import within_most
 from predictor.scheduling.store import FloatArray, IntArray, JobStore
 
 _LONGEST_S = 1e12  # infinity less infinity would be no key
@@ -124,23 +124,15 @@ def defer_ineligible(
 
     A pass looks at so many jobs, in order: those that cannot start whatever is free shall not use that up.
     """
-    n_pools = most.shape[1]
-    bounded = False
-    for team in range(most.shape[0]):
-        for pool in range(n_pools):
-            bounded = bounded or most[team, pool] < UNLIMITED
     deferred = False
     for k in range(n_queue):
         slot = queue[k]
-        eligible = floats[c.NOT_BEFORE, slot] <= now_s
-        if eligible and bounded:
-            eligible = False
-            for pool in range(n_pools):
-                if (ints[c.POOLS, slot] >> pool) & 1:
-                    holder = ints[c.TEAM, slot]
-                    while holder >= 0 and used[holder, pool] + ints[c.WIDTH, slot] <= most[holder, pool]:
-                        holder = parents[holder]
-                    eligible = eligible or holder < 0
+        eligible = False
+        if floats[c.NOT_BEFORE, slot] <= now_s:
+            for pool in range(most.shape[1]):
+                if (ints[c.POOLS, slot] >> pool) & 1 and not eligible:
+                    width = ints[c.WIDTH, slot]
+                    eligible = within_most(used, most, parents, ints[c.TEAM, slot], pool, width)
         if not eligible:
             ranks[k] += _DEFERRED
             deferred = True

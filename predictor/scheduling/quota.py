@@ -7,7 +7,24 @@ borrowed can be claimed back by a team that is within its own quota.
 
 from dataclasses import dataclass
 
+from predictor.features.compiled import compiled
+from predictor.scheduling.store import IntArray
+
 UNLIMITED = 1 << 60
+
+
+@compiled
+def within_most(used: IntArray, most: IntArray, parents: IntArray, team: int, pool: int, width: int) -> bool:
+    """Return whether a team, and every team above it, may hold so many more units of a pool.
+
+    Args:
+        used, most: shape (teams, P), units that each holds, and may hold. parents: shape (teams,), -1 = none.
+    """
+    while team >= 0:
+        if used[team, pool] + width > most[team, pool]:
+            return False
+        team = parents[team]
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

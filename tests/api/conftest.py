@@ -8,11 +8,6 @@ from tests.api.harness import Harness
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def harness(tmp_path: Path) -> Harness:
     """A place with a champion and a fallback."""
     made = Harness(tmp_path).with_fallback()

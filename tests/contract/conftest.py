@@ -4,7 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.api.conftest import harness
 from tests.services.postgres import Postgres, postgres_or_skip
+
+__all__ = ["harness", "postgres"]
 
 
 @pytest.fixture(scope="session")

@@ -29,18 +29,6 @@ NUL: dict[str, tuple[str, str, dict[str, Any] | None, str]] = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-def harness(tmp_path: Path) -> Harness:
-    made = Harness(tmp_path).with_fallback()
-    made.store.publish("v1")
-    return made
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":

@@ -10,11 +10,6 @@ from serving.live.hub import ALL_TOPICS, Change, Frame, Hub, Topic
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def change(value: int, topic: Topic = Topic.QUEUE) -> Change:
     return Change.of(topic, "moved", {"value": value})
 

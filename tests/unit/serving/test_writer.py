@@ -14,11 +14,6 @@ from tests.services.event_log_fake import MemoryEventLog
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class SlowLog(MemoryEventLog):
     """Holds back transactions, counts them, and can break before or after one."""
 

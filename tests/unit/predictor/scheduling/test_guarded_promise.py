@@ -58,12 +58,7 @@ def test_nor_may_a_guarded_job_behind_it(strict_after_guards: float, starts: boo
 @pytest.mark.parametrize(
     ("at_s", "width", "backlogs", "starts"),
     [
-        (
-            60.0,
-            1,
-            0.5,
-            True,
-        ),  # its median ends before the promised start, and the wide job waits for 3 guards
+        (60.0, 1, 0.5, True),  # its median ends in time, and the wide job waits for three guards only
         (140.0, 1, 0.5, False),  # ten such jobs may go ahead: each must end with a chance of 93 %
         (140.0, 5, 0.5, True),  # two such jobs: 71 %
         (140.0, 1, 2.0, True),  # the cluster needs 180 s for all that is there: that is how long jobs wait
