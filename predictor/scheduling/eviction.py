@@ -12,6 +12,7 @@ from predictor.scheduling.holders import Holders
 from predictor.scheduling.passes import run_pass, start_by_eviction
 from predictor.scheduling.policy import Policy
 from predictor.scheduling.preemption import Victims, choose_victims, holders_of
+from predictor.scheduling.priority import ranks_and_keys
 from predictor.scheduling.state import SchedulingState
 from predictor.scheduling.store import FloatArray, IntArray
 
@@ -32,7 +33,7 @@ def make_room(
         return
     evicted = False
     holders: list[Holders] = []  # as long as nobody is evicted they stay what they are
-    for slot in _claimants(state, policy).tolist():
+    for slot in _claimants(state, policy, numbers).tolist():
         state.evictions_s = [at for at in state.evictions_s if at > state.now_s - _HOUR_S]
         if len(state.evictions_s) >= rules.per_hour:
             break
@@ -42,7 +43,8 @@ def make_room(
         holders = holders or holders_of(
             store, capacity, teams, classes, rules, state.now_s, policy.order, numbers
         )
-        victims = choose_victims(store, capacity, teams, classes, rules, slot, holders)
+        barred = state.evictors.get(slot, ())
+        victims = choose_victims(store, capacity, teams, classes, rules, slot, holders, barred)
         if victims is None or len(state.evictions_s) + len(victims.slots) > rules.per_hour:
             continue
         at_once = _evict(state, policy, slot, victims, assess, decisions)
@@ -53,7 +55,7 @@ def make_room(
         run_pass(state, policy, numbers, decisions)
 
 
-def _claimants(state: SchedulingState, policy: Policy) -> IntArray:
+def _claimants(state: SchedulingState, policy: Policy, numbers: FloatArray) -> IntArray:
     """Return the waiting jobs that victims are looked for, in order."""
     store = state.store
     waiting: IntArray = store.waiting_slots
@@ -67,7 +69,9 @@ def _claimants(state: SchedulingState, policy: Policy) -> IntArray:
     waiting = waiting[entitled]
     if not len(waiting):
         return waiting
-    order = np.lexsort((store.floats[c.KEY, waiting], store.ints[c.TIER, waiting]))
+    widest = float(state.capacity.total.max())
+    ranks, keys = ranks_and_keys(store, waiting, state.now_s, numbers, state.teams.share, widest)
+    order = np.lexsort((keys, ranks))
     return np.asarray(waiting[order[: policy.preemption.tries]])
 
 
@@ -107,6 +111,8 @@ def _evict(
             )
         )
         state.evictions_s.append(state.now_s)
+        if not rules.in_turn:
+            state.evictors.setdefault(victim, set()).add(store.ids[slot])
         store.floats[c.SAVED, victim] = kept_s
         if grace_s > 0:
             store.ints[c.STATE, victim] = c.LEAVING

@@ -3,11 +3,13 @@
 Evictions cannot go round for ever. By class, a job evicts only jobs of a higher eviction rank, and ranks are
 a strict order; a job that claims its team's own quota back evicts only what others borrowed, never who may
 evict it in turn. By order, a victim must hold its units ``advantage`` times longer than the job that takes
-them, and hold no quota of its team's own. A changed class or forecast may still turn two jobs around, so no
-job is evicted more often than ``most_evictions``, nor within ``least_runtime_s`` of its start; each eviction
-is followed by a growing back-off, and all evictions together are bounded per hour.
+them, and hold no quota of its team's own. Progress, a changed class or a changed forecast may still turn two
+jobs around, so no job evicts one that has evicted it (unless ``in_turn``). Nor is any evicted more often than
+``most_evictions``, nor within ``least_runtime_s`` of its start; each eviction is followed by a growing
+back-off, and all evictions together are bounded per hour.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +25,7 @@ from predictor.scheduling.priority import service_level
 from predictor.scheduling.quota import within_most
 from predictor.scheduling.store import BoolArray, FloatArray, IntArray, JobStore
 from predictor.scheduling.teams import Teams
-from predictor.scheduling.victims import cheapest_victims, first_victims
+from predictor.scheduling.victims import cheapest_victims, first_victims, has_room
 
 MODES = ("none", "class", "order")
 VICTIMS = ("cheapest", "youngest")
@@ -47,6 +49,7 @@ class Preemption:
         advantage: order mode: expected remaining time of a victim must exceed so many times that of the job
             that takes its units, the cost of the eviction added.
         tries: for how many waiting jobs, in order, a pass looks for victims.
+        in_turn: whether a job may evict one that has evicted it before, as where time is shared in slices.
         period_s: order mode: how often running jobs are compared with waiting ones when nothing happens.
     """
 
@@ -60,6 +63,7 @@ class Preemption:
     ending_soon_s: float = 60.0
     advantage: float = 2.0
     tries: int = 16
+    in_turn: bool = False
     period_s: float = 300.0
 
     def faults(self) -> list[str]:
@@ -152,10 +156,14 @@ def choose_victims(
     rules: Preemption,
     slot: int,
     holders: list[Holders],
+    barred: Collection[str] = (),
 ) -> Victims | None:
     """Return the cheapest victims that make room for a waiting job, None = there are none.
 
     Pools are tried in order of preference; gangs get room on nodes where they really can start.
+
+    Args:
+        barred: ids of jobs that it may not evict, whatever its rights.
     """
     width = int(store.ints[c.WIDTH, slot])
     for each in holders:
@@ -165,7 +173,11 @@ def choose_victims(
         if not within_most(teams.used, teams.most, teams.parents, int(store.ints[c.TEAM, slot]), pool, width):
             continue
         allowed, code = _permission(teams, classes, rules, slot, each)
+        if barred:
+            allowed &= np.array([store.ids[each_slot] not in barred for each_slot in each.slots.tolist()])
         if int(each.widths[allowed].sum()) < width - int(capacity.free[pool]) or not allowed.any():
+            continue
+        if has_room(store, capacity, slot, pool):  # it waits for a promise to another, not for room
             continue
         here, lost_s = each.slots[allowed], each.lost_s[allowed]
         if rules.victim == "youngest":

@@ -48,6 +48,7 @@ _ALWAYS_EVICT = Preemption(
     per_hour=_ALL,
     ending_soon_s=0.0,
     advantage=1.0,
+    in_turn=True,
 )
 
 PRESETS: dict[str, Policy] = {

@@ -42,6 +42,7 @@ def snapshot(coordinator: Coordinator) -> dict[str, Any]:
         "urgent_seen": state.demand.any,
         "evictions_s": list(state.evictions_s),
         "leaving": {str(slot): job_id for slot, job_id in state.leaving.items()},
+        "evictors": {str(slot): sorted(ids) for slot, ids in state.evictors.items()},
         "promises": [state.promises.log_stretch, state.promises.kept, state.promises.broken],
     }
 
@@ -103,6 +104,7 @@ def _restore(document: Mapping[str, Any]) -> Coordinator:
     state.demand.any = bool(document["urgent_seen"])
     state.evictions_s = [float(at) for at in document["evictions_s"]]
     state.leaving = {int(slot): str(job_id) for slot, job_id in document["leaving"].items()}
+    state.evictors = {int(slot): set(ids) for slot, ids in document.get("evictors", {}).items()}
     stretch, kept, broken = document["promises"]
     state.promises.log_stretch, state.promises.kept, state.promises.broken = stretch, kept, broken
     return coordinator

@@ -21,6 +21,7 @@ class SchedulingState:
         specs: by slot, the submission as it was given, None where the slot is unused.
         evictions_s: instants of the evictions of the last hour.
         leaving: slots of evicted jobs that still write a final checkpoint -> who takes their units.
+        evictors: by slot, ids of the jobs that have evicted a job, which it may not evict in turn.
     """
 
     def __init__(self, policy: Policy, pools: Sequence[Pool]) -> None:
@@ -33,6 +34,7 @@ class SchedulingState:
         self.specs: list[JobSubmitted | None] = []
         self.evictions_s: list[float] = []
         self.leaving: dict[int, str] = {}
+        self.evictors: dict[int, set[str]] = {}
 
     def add(self, job: JobSubmitted) -> int:
         """Return the slot of a new job."""
@@ -50,6 +52,7 @@ class SchedulingState:
         leave_siblings(self.store, slot, job)
         self.store.remove(slot)
         self.specs[slot] = None
+        self.evictors.pop(slot, None)
 
     def release(self, slot: int) -> None:
         """Give the units of a running job back."""
@@ -69,4 +72,5 @@ class SchedulingState:
         other.promises = self.promises.copy()
         other.specs, other.evictions_s = list(self.specs), list(self.evictions_s)
         other.leaving = dict(self.leaving)
+        other.evictors = {slot: set(ids) for slot, ids in self.evictors.items()}
         return other

@@ -98,6 +98,13 @@ def first_victims(
     return np.array(kept)
 
 
+def has_room(store: JobStore, capacity: Capacity, slot: int, pool: int) -> bool:
+    """Return whether a job would fit as things are."""
+    if capacity.has_nodes(pool):
+        return fits(store, capacity, capacity.node_free, slot, pool)
+    return bool(store.ints[c.WIDTH, slot] <= capacity.free[pool])
+
+
 def fits(store: JobStore, capacity: Capacity, free: IntArray, slot: int, pool: int) -> bool:
     """Return whether a job's gang fits on nodes with so many free units."""
     chosen = np.empty(len(free), dtype=np.int64)
