@@ -1,8 +1,10 @@
-"""This module tells which options a call gave by itself, so that none of them is ignored silently."""
+"""This module looks at the options of a call: none is ignored silently, and all faults are told at once."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import typer
+
+from predictor.errors import ArgumentError
 
 
 def given_options(context: typer.Context) -> Mapping[str, str]:
@@ -26,3 +28,11 @@ def ignored_fault(given: Mapping[str, str], names: Collection[str], because: str
     return [f"{', '.join(options)}: {because}; leave {'it' if len(options) == 1 else 'them'} out"] * bool(
         options
     )
+
+
+def refuse(faults: Sequence[str]) -> None:
+    """Raise an ArgumentError that tells all faults, if there are any."""
+    if len(faults) == 1:
+        raise ArgumentError(faults[0])
+    if faults:
+        raise ArgumentError("options cannot be used", faults=faults)

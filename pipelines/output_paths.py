@@ -4,10 +4,7 @@ It tries instead of asking for permissions: a read-only file system, and root, m
 """
 
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
-
-from predictor.errors import ArgumentError
 
 
 def file_faults(option: str, path: Path | None, *, as_whole: bool = False) -> list[str]:
@@ -48,11 +45,3 @@ def folder_faults(option: str, path: Path | None, *, told: Path | None = None) -
     except OSError as error:
         return [f"{named}: nothing can be written in '{existing}' ({error.strerror}); name another place"]
     return []
-
-
-def refuse(faults: Sequence[str]) -> None:
-    """Raise an ArgumentError that tells all faults, if there are any."""
-    if len(faults) == 1:
-        raise ArgumentError(faults[0])
-    if faults:
-        raise ArgumentError("the outputs cannot be written", faults=faults)

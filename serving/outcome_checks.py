@@ -58,13 +58,20 @@ def future_faults(name: str, moment: datetime | float, now_s: float) -> list[Fau
     return [Fault(pointer=f"/{name}", code="in-the-future", detail=detail)]
 
 
+def state_faults(state: str) -> list[Fault]:
+    """Return the fault of a state in which no job ends."""
+    if state in FINAL_STATES:
+        return []
+    detail = f"'{state[:60]}' is no final state; allowed are {', '.join(FINAL_STATES)}"
+    return [Fault(pointer="/state", code="not-allowed", detail=detail)]
+
+
 def _end_faults(event: OutcomeEvent, known: OutcomeRow | None) -> list[Fault]:
-    allowed = ", ".join(FINAL_STATES)
     if event.state is None:
-        return [_missing("state", f"a 'finished' event needs 'state', one of {allowed}")]
-    if event.state not in FINAL_STATES:
-        detail = f"'{event.state[:60]}' is no final state; allowed are {allowed}"
-        return [Fault(pointer="/state", code="not-allowed", detail=detail)]
+        return [_missing("state", f"a 'finished' event needs 'state', one of {', '.join(FINAL_STATES)}")]
+    faults = state_faults(event.state)
+    if faults:
+        return faults
     started = event.started_at is not None or (known is not None and known.started_at is not None)
     if event.state in _RAN_STATES and event.elapsed_s is None and not started:
         return [_missing("elapsed_s", f"a {event.state} job has run; give 'started_at' or 'elapsed_s'")]

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from pipelines.domain import Document
 from pipelines.duration_domain import report_document
-from pipelines.given_options import given_options, ignored_fault
+from pipelines.given_options import given_options, ignored_fault, refuse
 from pipelines.measured_backtest import MeasuredBacktest
 from pipelines.output_paths import file_faults, folder_faults
 from pipelines.plots import report_figures
@@ -163,10 +163,7 @@ def check_options(
     if target in MEASURED:
         faults += ignored_fault(given, {"test_from", "refit"}, f"--target {target} has splits of its own")
     faults += [*file_faults("--json", json_out), *folder_faults("--plots", plots)]
-    if len(faults) == 1:
-        raise ArgumentError(faults[0])
-    if faults:
-        raise ArgumentError("options cannot be used", faults=faults)
+    refuse(faults)
     assert refit_s is not None  # noqa: S101  (else there is a fault; for the type checker)
     return refit_s
 

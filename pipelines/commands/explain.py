@@ -12,8 +12,7 @@ from urllib.request import Request, urlopen
 
 import typer
 
-from pipelines.given_options import given_options, ignored_fault
-from pipelines.output_paths import refuse
+from pipelines.given_options import given_options, ignored_fault, refuse
 from predictor.errors import FormatError, PipelineError, PredictorError
 from predictor.scheduling.snapshot import restore, state_of
 from predictor.scheduling.views import explain as explain_job

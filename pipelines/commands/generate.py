@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.output_paths import file_faults, refuse
+from pipelines.given_options import refuse
+from pipelines.output_paths import file_faults
 from predictor.data.sacct_writer import write_sacct
 from predictor.data.synthetic import SyntheticLog, WorkloadSpec, generate
 from predictor.errors import ArgumentError

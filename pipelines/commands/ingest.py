@@ -13,8 +13,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from pipelines.given_options import refuse
 from pipelines.ingest import FileAccount, IngestReport, ingest
-from pipelines.output_paths import file_faults, refuse
+from pipelines.output_paths import file_faults
 from predictor.data.pseudonyms import read_names_key
 from predictor.data.sources.base import ReadOptions
 from predictor.data.sources.column_map import read_column_map

@@ -12,8 +12,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from pipelines.given_options import refuse
 from pipelines.gpu_metrics import MetricsReport, ingest_metrics, total
-from pipelines.output_paths import file_faults, refuse
+from pipelines.output_paths import file_faults
 from predictor.data.sources.gpu_metrics.join import WITHOUT_HOST_AND_JOB, JoinOptions
 from predictor.data.sources.gpu_metrics.registry import AUTO, metric_readers
 from predictor.data.sources.gpu_metrics.samples import MetricOptions, SampleKind

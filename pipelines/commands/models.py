@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.fallback import make_fallback
-from pipelines.output_paths import folder_faults, refuse
+from pipelines.given_options import refuse
+from pipelines.output_paths import folder_faults
 from pipelines.settings import PipelineSettings, load_settings
 from pipelines.targets import store_of
 from pipelines.tracking_access import open_tracker

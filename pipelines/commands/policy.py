@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.output_paths import file_faults, refuse
+from pipelines.given_options import refuse
+from pipelines.output_paths import file_faults
 from predictor.scheduling.named_policy import named_policy
 from predictor.scheduling.policy_document import policy_document
 from predictor.scheduling.policy_file import policy_toml, settings_of

@@ -13,8 +13,9 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 
 from pipelines.duration_domain import duration_domain
+from pipelines.given_options import refuse
 from pipelines.measured_retrain import MeasuredOutcome, MeasuredResult, MeasuredRetraining
-from pipelines.output_paths import file_faults, folder_faults, refuse
+from pipelines.output_paths import file_faults, folder_faults
 from pipelines.reports import Scores, finite
 from pipelines.retrain import STEPS, Retraining, RetrainOutcome, RetrainResult
 from pipelines.retrain_request import read_request

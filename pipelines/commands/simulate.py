@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 
 from pipelines.commands.backtest import parse_day
-from pipelines.given_options import given_options, ignored_fault
+from pipelines.given_options import given_options, ignored_fault, refuse
 from pipelines.output_paths import file_faults, folder_faults
 from pipelines.settings import load_settings
 from pipelines.simulation_cluster import SimulatedCluster, cluster_for
@@ -118,8 +118,7 @@ def simulate(
     faults += _number_faults({"--load": load, "--mtbf": mtbf, "--repair": repair}, checkpoint, restart_cost)
     if not 0 <= emergencies < 1:
         faults.append(f"--emergencies {emergencies}: give a share from 0 up to below 1, such as 0.05")
-    if faults:
-        raise ArgumentError("options cannot be used", faults=faults)
+    refuse(faults)
     if snapshot is not None:
         _what_if(snapshot, chosen, json_out, plot)
         return

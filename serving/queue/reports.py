@@ -1,7 +1,7 @@
 """This module checks reports of what happened to jobs of the queue: moments, states, and fitting fields."""
 
 from serving.decoding import moment_faults
-from serving.outcome_checks import FINAL_STATES, future_faults
+from serving.outcome_checks import future_faults, state_faults
 from serving.problems import Fault
 from serving.queue.schemas import JobOutcome
 
@@ -24,7 +24,6 @@ def report_faults(report: JobOutcome, now_s: float) -> list[Fault]:
                     f"'{name}' is told with the event '{event}' only, not with '{report.event}'; leave it out"
                 )
                 faults.append(Fault(pointer=f"/{name}", code="not-applicable", detail=detail))
-    if report.event == "finished" and report.state is not None and report.state not in FINAL_STATES:
-        detail = f"'{report.state[:60]}' is no final state; allowed are {', '.join(FINAL_STATES)}"
-        faults.append(Fault(pointer="/state", code="not-allowed", detail=detail))
+    if report.event == "finished" and report.state is not None:
+        faults += state_faults(report.state)
     return faults
